@@ -127,18 +127,21 @@ Totals Activity::AtStint(const Stint& s, int32_t t) const {
     b.energy_mj += rounds * whole.energy_mj;
     b.busy_s += rounds * whole.busy_s;
   }
+  const Effect* effect = EffectOf(s);
+  const uint32_t sm_scale = effect == nullptr ? s.scale : s.scale * effect->sm / Effect::kOne;
   out.tensor_cycles = Scale(b.tensor_cycles - a.tensor_cycles, s.scale);
-  out.sm_us = Scale(b.sm_us - a.sm_us, s.scale);
+  out.sm_us = Scale(b.sm_us - a.sm_us, sm_scale);
   out.util_us = b.util_us - a.util_us;
+  if (effect != nullptr) out.util_us = out.util_us * effect->util / Effect::kOne;
   out.energy_mj = (b.energy_mj - a.energy_mj) * s.power_scale >> 10;
   // None at the ends of a stint; the end of the simulation is not one.
   if (t != s.from && (t != s.to || t == plan_->horizon)) {
     uint64_t h = Key(seed_, Purpose::kNoise, s.lane, t);
     out.tensor_cycles += static_cast<int64_t>(
         Scale(phase->rates.tensor_hz, s.scale) * static_cast<Wide>(h & kAheadMask) >> 16);
-    out.sm_us +=
-        Scale(phase->rates.sm_ppm, s.scale) * static_cast<int64_t>((h >> 16) & (kAheadMask >> 1)) >>
-        16;
+    out.sm_us += Scale(phase->rates.sm_ppm, sm_scale) *
+                     static_cast<int64_t>((h >> 16) & (kAheadMask >> 1)) >>
+                 16;
   }
   out.tensor_us = out.tensor_cycles / s.clock_mhz;
   out.sm_cycles = out.sm_us * s.clock_mhz;
@@ -210,7 +213,9 @@ size_t Activity::memory_bytes() const {
   return phases_.capacity() * sizeof(Phase) + programs_.capacity() * sizeof(Program) +
          stints_.capacity() * sizeof(Stint) + lane_begin_.capacity() * 4 +
          host_of_gpu_.capacity() * 4 + traits_.capacity() * sizeof(GpuTraits) +
-         fb_used_mib_.capacity() * 4 + reported_.capacity() * sizeof(Reported);
+         fb_used_mib_.capacity() * 4 + reported_.capacity() * sizeof(Reported) +
+         effects_.capacity() * sizeof(Effect) + planted_.capacity() * sizeof(PlantedIncident) +
+         planted_in_.capacity() * 4;
 }
 
 }  // namespace flopwatch::simulate

@@ -17,8 +17,10 @@
 #include <string>
 #include <vector>
 
+#include "simulate/incidents.h"
 #include "simulate/model.h"
 #include "simulate/plan.h"
+#include "simulate/planting.h"
 
 namespace flopwatch::simulate {
 
@@ -40,9 +42,17 @@ struct ProgramTotals {
   int64_t tensor_cycles = 0, util_us = 0, sm_us = 0, energy_mj = 0, busy_s = 0;
 };
 
+// How much of its device memory a job holds in a phase.
+enum class HeldMemory : uint8_t {
+  kAll,
+  kContext,  // a process is there and has nothing loaded
+  kNone,     // no process
+};
+
 struct Phase {
   int32_t start = 0;  // seconds of program time
   PhaseKind kind = PhaseKind::kGap;
+  HeldMemory memory = HeldMemory::kAll;
   Rates rates;
   ProgramTotals before;  // at start
 };
@@ -66,6 +76,22 @@ struct Totals {
   bool operator==(const Totals&) const = default;
 };
 
+// What an incident does to the counters of a GPU while it lasts, beside what it does to the phases
+// of the whole job (docs/simulate.md, Incidents). Factors are in 1/1024.
+struct Effect {
+  static constexpr uint16_t kOne = 1024;
+  IncidentKind kind{};
+  bool slow = false;  // a GPU that holds the others up
+  uint16_t clock = kOne, power = kOne;
+  uint16_t sm = kOne, util = kOne;                   // at most kOne for util
+  uint16_t dram = kOne, nvlink = kOne, pcie = kOne;  // of what they are by the SM activity
+  int16_t degrees = 0;                               // C above what the power makes
+  uint16_t reasons = 0;                              // bits of the clock event reasons
+  int32_t limit_mw = 0;                              // power limit; 0 = the board's own
+  // Counts an hour.
+  int32_t replays = 0, ecc = 0, link_errors = 0, link_recoveries = 0;
+};
+
 struct Stint {
   int32_t lane = 0;
   int32_t from = 0, to = 0;  // seconds, within the window
@@ -81,6 +107,7 @@ struct Stint {
   bool suspended = false;  // the job is stopped, its memory stays
   bool throttled = false;
   bool stalls = false;  // this GPU holds its job up without a low clock
+  int32_t effect = -1;  // of an incident, in Activity::effect()
   Totals before;        // of the lane, at `from`
   bool idle() const { return unused || suspended; }
 };
@@ -119,7 +146,9 @@ enum class TruthKind : uint8_t {
   kSuspension,
   kMaintenance,
   kReservation,
+  kPlanted,  // by --incidents: TruthEvent::planted has what
 };
+// Not of kPlanted, whose name is that of its incident.
 std::string_view TruthKindName(TruthKind k);
 
 // What a job's application says of itself, and how that relates to what the counters see.
@@ -129,6 +158,8 @@ struct Reported {
   float inflation = 1;  // of a wrong FLOPs formula
   bool full_recompute = false;
   bool mixed_precision = false;  // about half of the FLOPs in FP8, until a workflow goes to BF16
+  float usual_mfu = 0;           // for which the batch was chosen; 0 = mfu
+  uint64_t model = 0;            // key of the model that is trained; 0 = the workflow's
 };
 
 // Something that happened, for the truth file.
@@ -138,13 +169,30 @@ struct TruthEvent {
   int32_t job = -1, workflow = -1, gpu = -1, host = -1;
   double size = 0;  // factor, GPUs, or XID code by kind
   int32_t reservation = -1;
+  int32_t planted = -1;  // in Activity::planted()
+};
+
+// What was planted, and where.
+struct PlantedIncident {
+  IncidentKind kind{};
+  int32_t job = -1;  // of a workflow: its first changed job
+  int32_t workflow = -1;
+  int32_t from = 0, to = 0;         // seconds of the window
+  double size = 0;                  // slow factor, OFU after / before, or GPUs
+  std::vector<int32_t> lanes = {};  // of the GPUs it befell; empty = all of the job's
+  std::string_view sign =
+      {};  // how the counters tell ("replays", "limit"); "" = as all of its kind
+  // Of a workflow: its changed run, and the relative standard deviation of the OFU of the runs
+  // before it that lasted ten minutes and more, which are so many.
+  int32_t run = 0, runs_before = 0, runs_after = 0;
+  double scatter = 0;
 };
 
 class Activity {
  public:
   // Gives every job its program and level. Consumes nothing but the plan; deterministic.
   Activity(const PresetSpec* spec, const Plan* plan, const std::vector<Workflow>* workflows,
-           uint64_t seed, bool incidents);
+           uint64_t seed, bool incidents, const Planting* planting = nullptr);
 
   // Totals of a lane from the beginning of the window to second t (0 <= t <= horizon).
   Totals At(int32_t lane, int32_t t) const;
@@ -170,6 +218,13 @@ class Activity {
   std::span<const Phase> PhasesOf(const Stint& stint) const;
   int32_t ProgramLength(const Stint& stint) const { return programs_[stint.program].length; }
   const std::vector<TruthEvent>& events() const { return events_; }
+  // Of a stint, or null.
+  const Effect* EffectOf(const Stint& stint) const {
+    return stint.effect < 0 ? nullptr : &effects_[stint.effect];
+  }
+  const std::vector<PlantedIncident>& planted() const { return planted_; }
+  // Where in planted() a job's own incident stands; -1 = it has none.
+  int32_t PlantedIn(int32_t job) const { return planted_in_.empty() ? -1 : planted_in_[job]; }
   size_t memory_bytes() const;
 
  private:
@@ -186,6 +241,10 @@ class Activity {
   std::vector<int32_t> fb_used_mib_;  // by job, per GPU
   std::vector<Reported> reported_;    // by job
   std::vector<TruthEvent> events_;
+  // With --incidents alone.
+  std::vector<Effect> effects_;
+  std::vector<PlantedIncident> planted_;
+  std::vector<int32_t> planted_in_;  // by job
 };
 
 }  // namespace flopwatch::simulate

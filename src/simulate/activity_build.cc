@@ -22,9 +22,11 @@ constexpr double kThrottleMeanGap = 300.0 * 7 * 86400;  // seconds of one GPU
 }  // namespace
 
 Activity::Activity(const PresetSpec* spec, const Plan* plan, const std::vector<Workflow>* workflows,
-                   uint64_t seed, bool incidents)
+                   uint64_t seed, bool incidents, const Planting* planting)
     : spec_(spec), plan_(plan), seed_(seed) {
-  ActivityBuilder(this, *spec, *plan, *workflows, seed, incidents).Build();
+  ActivityBuilder(this, *spec, *plan, *workflows, seed, incidents,
+                  planting != nullptr && planting->any() ? planting : nullptr)
+      .Build();
 }
 
 void ActivityBuilder::Build() {
@@ -45,8 +47,10 @@ void ActivityBuilder::Build() {
   PlanWorkflowChanges();
   for (size_t j = 0; j < plan_.jobs.size(); ++j) Layout(static_cast<int32_t>(j));
   AssignLevels();
+  if (planting_ != nullptr) PlantIncidents();
   for (Program& p : a_.programs_) Accumulate(p);
   MakeStints();
+  if (planting_ != nullptr) FinishPlanted();
   PlanEvents();
 }
 
@@ -80,6 +84,7 @@ void ActivityBuilder::MarkUnused() {
     JobInfo& info = jobs_[j];
     if (job.gpus < 2 || job.gpus > 8 || info.to <= info.from) continue;
     if (job.kind != JobKind::kSynchronous && job.kind != JobKind::kIndependent) continue;
+    if (workflows_[job.workflow].planted >= 0) continue;
     uint64_t h = Key(seed_, Purpose::kJob, j, 7);
     if (Unit(h) >= .03) continue;
     info.unused = 1 + static_cast<int32_t>(Below(Mix(h), job.gpus - 1));
@@ -131,7 +136,7 @@ void ActivityBuilder::PlanWorkflowChanges() {
     const Workflow& workflow = workflows_[job.workflow];
     const uint64_t h = Key(seed_, Purpose::kRegression, workflow.key);
     const std::optional<double> change = WorkflowChange(seed_, workflow.key);
-    if (workflow.size_class < 0 || !change) continue;
+    if (workflow.size_class < 0 || !change || workflow.planted >= 0) continue;
     if (job.run < 3 + static_cast<int32_t>(Below(Mix(h), 8))) continue;
     if (jobs_[j].to <= jobs_[j].from) continue;
     jobs_[j].tensor_factor = *change;
@@ -170,6 +175,7 @@ void ActivityBuilder::Layout(int32_t j) {
   const int32_t window = info.to - info.from;
   if (window <= 0) return;
   if (job.kind == JobKind::kService) return LayoutService(job, &info);
+  if (IsRecurring(job)) return LayoutRecurring(job, &info);
   layout_first_ = static_cast<int32_t>(a_.phases_.size());
   Draws draws(Key(seed_, Purpose::kPhase, j));
   // What a job does must not depend on where the simulation or a failing host cuts it off: phases

@@ -4,10 +4,12 @@
 #include <cstdint>
 #include <map>
 #include <optional>
+#include <set>
 #include <utility>
 #include <vector>
 
 #include "simulate/activity.h"
+#include "simulate/random.h"
 
 namespace flopwatch::simulate {
 
@@ -25,13 +27,15 @@ std::optional<double> WorkflowChange(uint64_t seed, uint64_t workflow_key);
 class ActivityBuilder {
  public:
   ActivityBuilder(Activity* out, const PresetSpec& spec, const Plan& plan,
-                  const std::vector<Workflow>& workflows, uint64_t seed, bool incidents)
+                  const std::vector<Workflow>& workflows, uint64_t seed, bool incidents,
+                  const Planting* planting)
       : a_(*out),
         spec_(spec),
         plan_(plan),
         workflows_(workflows),
         seed_(seed),
-        incidents_(incidents) {}
+        incidents_(incidents),
+        planting_(planting) {}
   void Build();
 
  private:
@@ -49,6 +53,24 @@ class ActivityBuilder {
     double tensor_factor = 1;
   };
 
+  // A job to which something may happen that has not happened to it.
+  struct Candidate {
+    int32_t job = 0;
+    int32_t busy_s = 0;  // with tensor work
+    double ofu = 0;      // while busy
+    bool made = false;   // of a planted workflow that hosts incidents
+  };
+  // What an incident does to a job's GPUs while it lasts.
+  struct Cut {
+    int32_t from = 0, to = 0;
+    int32_t slow = -1, others = -1;  // effects
+    std::vector<int32_t> lanes;      // of the slow ones, ascending
+  };
+  // Means over a job's busy phases within a time.
+  struct Usual {
+    double sm = 0, util = 0, power_mw = 0, tensor_hz = 0, most_sm = 0;
+    int32_t busy_s = 0;
+  };
   // The MFU an application reports and the OFU there really is.
   struct Claim {
     double mfu = 0, ofu = 0;
@@ -115,9 +137,62 @@ class ActivityBuilder {
   void MakeStints();
   // A throttled GPU's stint is cut where its clock changes, a suspended job's where it stops.
   void AddStint(const Stint& s, int32_t job);
+  void AddPlanted(const Stint& s, const Cut& cut);
+  uint16_t OwnPower(uint16_t scale, int32_t lane, int32_t job) const;
   // Two sessions on one GPU overlap: where they do, the first one's program runs and both own the
   // GPU.
   void SplitShared();
+
+  // --- activity_plant.cc: --incidents ---
+  // null = the fleet's own demand.
+  const PlantedWorkflow* PlantedOf(const Job& job) const {
+    const int32_t i = workflows_[job.workflow].planted;
+    return i < 0 ? nullptr : &planting_->workflows[i];
+  }
+  bool IsRecurring(const Job& job) const {
+    const PlantedWorkflow* p = PlantedOf(job);
+    return p != nullptr && !p->hosts;
+  }
+  // Runs of minutes whose pauses are seconds, so that their scatter is the workflow's own.
+  void LayoutRecurring(const Job& job, JobInfo* info);
+  void PlantIncidents();
+  void FinishPlanted();
+  std::vector<Candidate> Candidates() const;
+  bool IsFree(int32_t job) const;
+  void Take(int32_t job, int32_t index);
+  bool Plant(IncidentKind kind, const Candidate& c, int32_t i);
+  bool PlantStraggler(IncidentKind kind, const Candidate& c, int32_t i, Draws* draws);
+  bool PlantDrop(IncidentKind kind, const Candidate& c, int32_t i, Draws* draws);
+  bool PlantIdle(IncidentKind kind, const Candidate& c, Draws* draws);
+  // When GPUs are held idle; false: the job has no room for it.
+  bool IdleTime(IncidentKind kind, const Candidate& c, Draws* draws, int32_t* from,
+                int32_t* to) const;
+  // The ranks that hold the job up, ascending by lane, and their slow factor; none: no fit.
+  std::vector<int32_t> SlowLanes(IncidentKind kind, int32_t job, double factor, Draws* draws,
+                                 double* total) const;
+  int32_t PlantRegressions(IncidentKind kind, int32_t wanted);
+  void ChangeRuns(IncidentKind kind, int32_t workflow, int32_t first_run, double size,
+                  uint64_t key);
+  void PlantChanges();
+  bool RunsAround(int32_t workflow, int32_t first_run, int before, int after,
+                  PlantedIncident* p) const;
+  int32_t FirstChanged(const PlantedWorkflow& w) const;
+  std::vector<std::pair<int32_t, int32_t>> NaturalWorkflows(Family family) const;
+  double SizeOf(int32_t i, uint64_t purpose) const;
+  Usual UsualOf(int32_t job, int32_t from, int32_t to) const;
+  const Phase& PhaseOf(int32_t job, int32_t t) const;
+  // --- activity_effects.cc: what it does to phases and counters ---
+  // Changes the phases of a job's program within [from, to) seconds of the window.
+  template <typename Change>
+  void Rewrite(int32_t job, int32_t from, int32_t to, Change&& change);
+  void SlowDown(int32_t job, const Cut& cut, double ratio);
+  void HoldIdle(IncidentKind kind, int32_t job, int32_t from, int32_t to, uint64_t key);
+  void Lose(Family family, int32_t job, int32_t from, int32_t to, double size, uint64_t key,
+            Effect* effect);
+  double SpinMw(const GpuModel& model) const;
+  int32_t AddEffect(const Effect& effect);
+  void SlowEffects(IncidentKind kind, int32_t job, double factor, double ratio, Draws* draws,
+                   Cut* cut, std::string_view* sign);
 
   Activity& a_;
   const PresetSpec& spec_;
@@ -125,6 +200,7 @@ class ActivityBuilder {
   const std::vector<Workflow>& workflows_;
   uint64_t seed_;
   bool incidents_;
+  const Planting* planting_;  // null = no --incidents
   std::vector<JobInfo> jobs_;
   std::vector<int32_t> by_job_;                     // placements by job and rank
   std::vector<Throttle> throttle_at_;               // by lane; whether or not a job is there
@@ -133,7 +209,11 @@ class ActivityBuilder {
   std::vector<double> job_clock_;                   // MHz; 0 = the highest
   int32_t layout_first_ = 0;
   double hang_weight_ = 0;
-  double edges_ = 0;  // between idle and busy, over all GPUs
+  std::map<int32_t, Cut> cuts_;                        // by job
+  std::map<std::pair<int32_t, int32_t>, bool> taken_;  // (workflow, run) of jobs with an incident
+  std::map<int32_t, std::vector<int32_t>> runs_of_;    // jobs by workflow, in order of their runs
+  std::set<int32_t> changed_workflows_;  // by an incident, so that nothing else happens there
+  double edges_ = 0;                     // between idle and busy, over all GPUs
 };
 
 }  // namespace flopwatch::simulate

@@ -270,7 +270,9 @@ void ActivityBuilder::AssignLevels() {
     const GpuModel& model = Model(job);
     const Program& program = a_.programs_[info.program];
     auto [tlo, thi] = tensor_rank[r.job];
-    const double given = claims[r.job].ofu;
+    const PlantedWorkflow* planted = PlantedOf(job);
+    const double given =
+        planted != nullptr ? LevelOfRun(*planted, seed_, job.run, job.submit) : claims[r.job].ofu;
     double nominal =
         given > 0 ? given : Interpolate(curves.tensor_active, tensor_ranks->At((tlo + thi) / 2));
     const double changed = dealt ? 1 : info.tensor_factor;  // dealt levels have the change in them
@@ -280,7 +282,9 @@ void ActivityBuilder::AssignLevels() {
       if (p.kind == PhaseKind::kHang) SetHang(&p, job);
       if (p.kind != PhaseKind::kBusy) continue;
       double v = PhaseRank(r.job, i, r.lo, r.hi);
-      if (v < idle) {
+      if (planted != nullptr) {
+        v = idle + (1 - idle) * (.4 + .55 * v);  // its jobs are at work
+      } else if (v < idle) {
         p.kind = PhaseKind::kGap;
         continue;
       }
@@ -356,6 +360,12 @@ std::vector<ActivityBuilder::Claim> ActivityBuilder::Claims(const std::vector<Ra
       claim.ofu = claim.mfu * (1 - std::clamp(size.overstated * std::max(0.0, more), -.9, .9));
     }
     claim.ofu = std::clamp(claim.ofu, .004, .9);
+    if (const PlantedWorkflow* planted = PlantedOf(plan_.jobs[r.job])) {
+      const Job& job = plan_.jobs[r.job];
+      claim = {};
+      claim.ofu = LevelOfRun(*planted, seed_, job.run, job.submit);
+      claim.mfu = std::min(kHighestMfu, claim.ofu / (1 - std::clamp(size.overstated, -.3, .3)));
+    }
   }
   return claims;
 }
@@ -382,10 +392,17 @@ void ActivityBuilder::ReportMfu(const std::vector<Claim>& claims) {
     out.inflation = static_cast<float>(claim.inflation);
     out.full_recompute = claim.full_recompute;
     out.mixed_precision = jobs_[j].tensor_factor == 1 && MixedAtFirst(job);
+    if (const PlantedWorkflow* planted = PlantedOf(job)) {
+      const bool changed = IsChanged(*planted, job.submit);
+      out.mixed_precision = changed ? planted->mixed_after : planted->mixed_first;
+      out.usual_mfu = static_cast<float>(planted->level * out.per_ofu);
+      if (changed) out.model = planted->model_after;
+    }
   }
 }
 
 bool ActivityBuilder::MixedAtFirst(const Job& job) const {
+  if (workflows_[job.workflow].planted >= 0) return false;
   const auto change = WorkflowChange(seed_, workflows_[job.workflow].key);
   return change && *change > 1 && Model(job).fp8;
 }

@@ -57,6 +57,7 @@ void ActivityBuilder::MakeStints() {
         s.stalls = a_.GpuOf(s.lane) == info.slowest_gpu;
         s.power_scale = s.stalls ? 1024 : 900;
       }
+      if (planting_ != nullptr) s.power_scale = OwnPower(s.power_scale, s.lane, s.job);
       AddStint(s, static_cast<int32_t>(j));
     }
     if (job.kind == JobKind::kSynchronous && job.gpus >= 8 && info.slowest >= 1.05)
@@ -101,6 +102,8 @@ void ActivityBuilder::AddStint(const Stint& s, int32_t job) {
       if (piece.from < piece.to) a_.stints_.push_back(piece);
     return;
   }
+  if (const auto planted = cuts_.find(job); planted != cuts_.end())
+    return AddPlanted(s, planted->second);
   std::vector<Throttle> cuts;
   for (auto [it, end] = throttles_.equal_range(job); it != end; ++it)
     if (it->second.lane == s.lane) cuts.push_back(it->second);
@@ -121,6 +124,37 @@ void ActivityBuilder::AddStint(const Stint& s, int32_t job) {
     emit(t.to, kThrottlePercent);
   }
   emit(s.to, 100);
+}
+
+// A stint is cut where an incident begins and ends.
+void ActivityBuilder::AddPlanted(const Stint& s, const Cut& cut) {
+  const bool slow = std::ranges::binary_search(cut.lanes, s.lane);
+  const int32_t from = std::clamp(cut.from, s.from, s.to), to = std::clamp(cut.to, s.from, s.to);
+  const auto piece = [&](int32_t begin, int32_t end, int32_t effect) {
+    if (begin >= end) return;
+    Stint p = s;
+    p.from = begin;
+    p.to = end;
+    p.offset = s.offset + (begin - s.from);
+    p.effect = effect;
+    if (effect >= 0) {
+      const Effect& e = a_.effects_[effect];
+      p.clock_mhz = static_cast<uint16_t>(s.clock_mhz * e.clock / Effect::kOne);
+      p.power_scale = static_cast<uint16_t>(s.power_scale * e.power / Effect::kOne);
+    }
+    a_.stints_.push_back(p);
+  };
+  piece(s.from, from, -1);
+  piece(from, to, slow ? cut.slow : cut.others);
+  piece(to, s.to, -1);
+}
+
+// GPUs of one model differ in power at the same work, and a little from job to job.
+uint16_t ActivityBuilder::OwnPower(uint16_t scale, int32_t lane, int32_t job) const {
+  const double gpu = Normal(Key(seed_, Purpose::kIncident, a_.GpuOf(lane), 1ull << 32));
+  const double run = Normal(Key(seed_, Purpose::kIncident, lane, (2ull << 32) + job));
+  const double factor = 1 + .025 * std::clamp(gpu, -2.5, 2.5) + .006 * std::clamp(run, -2.5, 2.5);
+  return static_cast<uint16_t>(scale * factor);
 }
 
 // Two sessions on one GPU overlap: where they do, the first one's program runs and both own the

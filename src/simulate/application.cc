@@ -78,6 +78,20 @@ std::vector<const Stint*> FirstStints(const Fleet::Model& m) {
   return first;
 }
 
+// A model that is trained instead of another: the first that `key` draws with another
+// configuration; the same one where the jobs' size knows no other.
+const Counted& AnotherModel(const Counted& than, uint64_t key, int gpus, double ratio) {
+  for (int i = 0; i < 64; ++i) {
+    const Counted& other = CountedRight(Mix(key + i), gpus, ratio, 1);
+    if (other.config != than.config) return other;
+  }
+  return than;
+}
+
+bool IsUnusedGpus(const Fleet::Model& m, const TruthEvent& e) {
+  return e.planted >= 0 && m.activity->planted()[e.planted].kind == IncidentKind::kIdleUnusedGpu;
+}
+
 double PeakTflops(const hardware::Accelerator& gpu, bool mixed) {
   if (mixed) {
     const auto mix = efficiency::ParsePrecisionMix(kMix);
@@ -194,7 +208,8 @@ std::vector<Application> Applications(const Fleet& fleet) {
   const std::vector<const Stint*> first = FirstStints(m);
   std::map<int32_t, int32_t> idle;  // GPUs that a job holds and never uses
   for (const TruthEvent& e : m.activity->events())
-    if (e.kind == TruthKind::kIdleGpus) idle[e.job] += static_cast<int32_t>(e.size);
+    if (e.kind == TruthKind::kIdleGpus || IsUnusedGpus(m, e))
+      idle[e.job] += static_cast<int32_t>(e.size);
   std::vector<Application> out;
   for (size_t j = 0; j < m.plan.jobs.size(); ++j) {
     if (first[j] == nullptr) continue;
@@ -225,6 +240,7 @@ std::vector<Application> Applications(const Fleet& fleet) {
       const double usual =
           said.full_recompute ? 1 / kTilePadding : 1 / (1 - std::clamp(size.overstated, -.9, .9));
       a.model = &CountedRight(Mix(h), job.gpus, usual, said.full_recompute ? 12 : 3);
+      if (said.model != 0) a.model = &AnotherModel(*a.model, said.model, job.gpus, usual);
     }
     telemetry::ApplicationClaim& c = a.claim;
     c.job = m.JobKey(a.job);
@@ -248,8 +264,8 @@ std::vector<Application> Applications(const Fleet& fleet) {
 
     // Steps of 2 to 16 s at the MFU the job has while it steps; batches are whole sequences.
     const double wanted = 2 * std::pow(8, Unit(Mix(h + 3)));
-    const double rate =
-        said.mfu * *c.peak_tflops * 1e12 * static_cast<double>(*c.gpus) / a.model->counted;
+    const double rate = (said.usual_mfu > 0 ? said.usual_mfu : said.mfu) * *c.peak_tflops * 1e12 *
+                        static_cast<double>(*c.gpus) / a.model->counted;
     c.global_batch =
         std::max<int64_t>(1, std::llround(rate * wanted / static_cast<double>(*c.seq_len)));
     const double step_flops = static_cast<double>(*c.global_batch * *c.seq_len) * a.model->counted;

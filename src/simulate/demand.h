@@ -42,6 +42,7 @@ struct Workflow {
   int32_t gpus = 1;
   bool synchronous = false;
   int32_t runs = 0;
+  int32_t planted = -1;  // in Planting::workflows; -1 = the fleet's own demand
   Qos qos = Qos::kNormal;
   bool requeue = true;  // submitted without --no-requeue
 };

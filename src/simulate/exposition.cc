@@ -145,6 +145,113 @@ void ReadMore(const Fleet::Model& m, const LaneState& at, Values* out) {
   v[kLinkRx] = v[kNvlinkRx] / 18;
 }
 
+// What varies by itself once incidents are looked for, so that no single sign tells one: links and
+// temperatures differ between GPUs and moments, retries and corrected errors happen to GPUs that
+// hold nobody up, clocks are set by administrators who set them to the highest.
+void Vary(const Fleet::Model& m, const LaneState& at, Values* out) {
+  Values& v = *out;
+  const uint64_t seed = m.options.seed;
+  const GpuModel& model = m.activity->ModelOf(at.lane);
+  const Effect* effect = at.holder != nullptr ? m.activity->EffectOf(*at.holder) : nullptr;
+  const Phase* phase =
+      at.holder != nullptr && !at.holder->idle() ? &m.activity->PhaseAt(*at.holder, at.t) : nullptr;
+  // By the workflow, whose runs are alike, and a little by the run.
+  uint64_t own = 0, run = 0;
+  if (at.holder != nullptr) {
+    const Job& job = m.plan.jobs[at.holder->job];
+    own = Key(seed, Purpose::kIncident, m.demand->workflows()[job.workflow].key, 10ull << 40);
+    run = Key(seed, Purpose::kIncident, job.number, 11ull << 40);
+  }
+  const uint64_t gpu = Key(seed, Purpose::kIncident, at.gpu, 12ull << 40),
+                 now = Key(seed, Purpose::kIncident, at.lane, (13ull << 40) + at.t);
+  // In 1/1024: `spread` either way, by 10 bits of a hash.
+  const auto about = [](uint64_t h, int spread) {
+    return 1024 + (static_cast<int64_t>(h & 1023) - 512) * spread / 512;
+  };
+  const bool hangs = phase != nullptr && phase->kind == PhaseKind::kHang;
+  const auto scaled = [&](int64_t value, uint16_t factor, uint64_t of_run, uint64_t of_gpu,
+                          uint64_t of_now, int spread) {
+    value = value * factor / Effect::kOne * about(of_run, spread / 2) / 1024;
+    value = value * about(of_gpu, spread) / 1024 * about(of_now, spread) / 1024;
+    return hangs ? value / 64 : value;  // who waits in a collective moves nothing
+  };
+  const uint16_t one = Effect::kOne;
+  const int64_t dram = v[kSmPpm] * static_cast<int64_t>(180 + (own & 511)) / 1024;
+  v[kDramPpm] = std::min<int64_t>(
+      960'000, scaled(dram, effect ? effect->dram : one, run, gpu >> 50, now, 12));
+  v[kMemCopyPct] = v[kDramPpm] / 12500;
+  const uint16_t pcie = effect ? effect->pcie : one;
+  v[kPcieTx] = scaled(v[kSmPpm] * static_cast<int64_t>(200 + (own >> 9 & 1023)), pcie, run >> 10,
+                      gpu, now >> 10, 80);
+  v[kPcieRx] = scaled(v[kSmPpm] * static_cast<int64_t>(300 + (own >> 19 & 2047)), pcie, run >> 20,
+                      gpu >> 10, now >> 20, 80);
+  const bool many = at.holder != nullptr && m.plan.jobs[at.holder->job].gpus > 1;
+  const int64_t link =
+      many ? v[kSmPpm] * static_cast<int64_t>(20'000 + (own >> 30 & 65535)) : int64_t{0};
+  const uint16_t nvlink = effect ? effect->nvlink : one;
+  v[kNvlinkTx] = scaled(link, nvlink, run >> 30, gpu >> 20, now >> 30, 45);
+  v[kNvlinkRx] = scaled(link, nvlink, run >> 30, gpu >> 30, now >> 40, 45);
+  v[kLinkTx] = v[kNvlinkTx] / 18;
+  v[kLinkRx] = v[kNvlinkRx] / 18;
+  v[kPcieTxKb] = v[kPcieTx] / 1000;
+  v[kPcieRxKb] = v[kPcieRx] / 1000;
+  if (phase != nullptr && phase->memory != HeldMemory::kAll) {
+    const int64_t total = v[kFbFree] + v[kFbUsed];
+    v[kFbUsed] = phase->memory == HeldMemory::kNone ? 0 : 420 + static_cast<int64_t>(own & 255);
+    v[kFbFree] = total - v[kFbUsed];
+    v[kFbUsedPpm] = v[kFbUsed] * 1'000'000 / v[kFbTotal];
+  }
+  const int64_t warmer = static_cast<int64_t>(gpu >> 40 & 7) - 3 +
+                         (at.busy && effect ? effect->degrees : 0) +
+                         (at.busy && at.holder->throttled ? 24 : 0);
+  v[kGpuTemp] += warmer;
+  v[kMemTemp] += warmer;
+  // Bits that say nothing of a slow GPU: clocks that are set, to the highest; the board's own
+  // limit.
+  const int host = m.activity->HostOf(at.lane);
+  if (at.busy && Below(Key(seed, Purpose::kIncident, host, 14ull << 40), 100) < 4)
+    v[kClockReasons] |= 0x2;
+  if (at.busy && v[kPowerMw] > model.tdp_w * 900 && (now >> 50) % 8 == 0) v[kClockReasons] |= 4;
+  if (effect != nullptr && at.busy) v[kClockReasons] |= effect->reasons;
+  if (effect != nullptr && effect->limit_mw > 0) {
+    v[kPowerLimitMw] = effect->limit_mw;
+    v[kPowerMw] =
+        std::min(v[kPowerMw], effect->limit_mw - static_cast<int64_t>((now >> 54 & 7) * 300));
+  }
+}
+
+// Counters of errors: what incidents add, and what happens by itself.
+void CountErrors(const Fleet::Model& m, int32_t lane, int32_t gpu, int32_t t, Values* out) {
+  Values& v = *out;
+  int64_t replays = 0, ecc = 0, errors = 0, recoveries = 0;  // in 1/3600
+  for (const Stint& s : m.activity->Stints(lane)) {
+    if (s.from >= t) break;
+    const Effect* effect = m.activity->EffectOf(s);
+    if (effect == nullptr) continue;
+    const int64_t held = std::min(t, s.to) - s.from;
+    replays += held * effect->replays;
+    ecc += held * effect->ecc;
+    errors += held * effect->link_errors;
+    recoveries += held * effect->link_recoveries;
+  }
+  // A few GPUs have some of each all the time, as many an hour as those that stall for it; others
+  // a burst a day.
+  const auto background = [&](uint64_t which, uint32_t per_mille,
+                              uint32_t most_an_hour) -> int64_t {
+    const uint64_t h = Key(m.options.seed, Purpose::kIncident, gpu, which);
+    if (Below(h, 1000) >= per_mille) return 0;
+    const int64_t an_hour = 2 + Below(Mix(h + 1), most_an_hour);
+    if (Mix(h + 2) % 3 != 0) return (an_hour * t + static_cast<int64_t>(Mix(h + 3) % 3600)) / 3600;
+    constexpr int32_t kDay = 86400, kBurst = 1800;
+    const auto begin = static_cast<int32_t>(Below(Mix(h + 4), kDay - kBurst));
+    return an_hour * (t / kDay) + an_hour * std::clamp(t % kDay - begin, 0, kBurst) / kBurst;
+  };
+  v[kPcieReplay] += replays / 3600 + background(20ull << 40, 30, 240);
+  v[kEccSbe] = ecc / 3600 + background(21ull << 40, 30, 90);
+  v[kLinkErrors] = errors / 3600 + background(22ull << 40, 25, 120);
+  v[kLinkRecoveries] = recoveries / 3600 + background(23ull << 40, 6, 2);
+}
+
 }  // namespace
 
 void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Values* out) {
@@ -201,7 +308,12 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
   v[kMemCopyPct] = v[kDramPpm] / 12500;
   v[kPcieTx] = v[kSmPpm] * static_cast<int64_t>(200 + (own >> 9 & 1023));
   v[kPcieRx] = v[kSmPpm] * static_cast<int64_t>(300 + (own >> 19 & 2047));
-  if (m.options.fields > 20) ReadMore(m, {lane, t, gpu, busy, holder, now, own}, &v);
+  const LaneState at{lane, t, gpu, busy, holder, now, own};
+  if (m.options.fields > 20 || m.planting.any()) ReadMore(m, at, &v);
+  v[kLinkErrors] = v[kLinkRecoveries] = 0;
+  if (!m.planting.any()) return;
+  Vary(m, at, &v);
+  CountErrors(m, lane, gpu, t, &v);
 }
 
 namespace {
@@ -437,7 +549,7 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
       t - (tick > 0 ? second_of(tick - 1)
                     : t - static_cast<int32_t>(m.cluster_interval_ms[host.cluster] / 1000)),
       1, t);
-  const std::span<const FieldDef> fields = Fields(m.options.fields);
+  const std::span<const FieldDef> fields = Fields(m.options.fields, m.planting.any());
   thread_local Scratch s;
   ReadHost({m, host, host_index, HostName(host_index), fields, tick, t, window}, &s);
 

@@ -1,5 +1,7 @@
 #include "simulate/fields.h"
 
+#include <vector>
+
 namespace flopwatch::simulate {
 namespace {
 
@@ -112,13 +114,13 @@ constexpr FieldDef kFields[] = {
      "Total number of remapped rows for uncorrectable errors.", "counter", kZero},
     {"DCGM_FI_DEV_ROW_REMAP_FAILURE", "Whether remapping of rows has failed.", "gauge", kZero},
     {"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
-     "Total number of NVLink flow-control CRC errors.", "counter", kZero},
+     "Total number of NVLink flow-control CRC errors.", "counter", kLinkErrors},
     {"DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", "Total number of NVLink data CRC errors.",
      "counter", kZero},
     {"DCGM_FI_DEV_NVLINK_REPLAY_ERROR_COUNT_TOTAL", "Total number of NVLink retry errors.",
      "counter", kZero},
     {"DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL", "Total number of NVLink recovery errors.",
-     "counter", kZero},
+     "counter", kLinkRecoveries},
     {"DCGM_FI_DEV_NVLINK_BANDWIDTH_TOTAL",
      "Total number of NVLink bandwidth counters for all lanes.", "counter", kNvlinkTotal},
     {"DCGM_FI_DEV_VGPU_LICENSE_STATUS", "vGPU License status.", "gauge", kZero},
@@ -219,10 +221,30 @@ constexpr FieldDef kFields[] = {
      Format::kInteger, Scope::kWholeGpu}};
 static_assert(std::size(kFields) == 100);
 
+constexpr size_t kFewFields = 20;
+
+// The first 20, and those of the others that tell incidents apart.
+const std::vector<FieldDef>& IncidentFields() {
+  static const std::vector<FieldDef> fields = [] {
+    std::vector<FieldDef> out(kFields, kFields + kFewFields);
+    for (const FieldDef& f : std::span(kFields).subspan(kFewFields)) {
+      const bool wanted =
+          f.value == kNvlinkTx || f.value == kNvlinkRx || f.value == kClockReasons ||
+          f.value == kLinkErrors || f.value == kLinkRecoveries ||
+          f.name == "DCGM_FI_DEV_ENFORCED_POWER_LIMIT" ||
+          f.name == "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL" || f.name == "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL";
+      if (wanted) out.push_back(f);
+    }
+    return out;
+  }();
+  return fields;
+}
+
 }  // namespace
 
-std::span<const FieldDef> Fields(int count) {
-  return std::span(kFields).first(count <= 20 ? 20 : 100);
+std::span<const FieldDef> Fields(int count, bool incidents) {
+  if (count <= 20 && incidents) return IncidentFields();
+  return std::span(kFields).first(count <= 20 ? kFewFields : 100);
 }
 
 }  // namespace flopwatch::simulate

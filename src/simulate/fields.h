@@ -57,6 +57,9 @@ enum Value : uint8_t {
   kPcieRxKb,
   kLinkTx,
   kLinkRx,
+  // 0 without incidents.
+  kLinkErrors,
+  kLinkRecoveries,
   kValueCount,
 };
 using Values = std::array<int64_t, kValueCount>;
@@ -80,6 +83,7 @@ struct FieldDef {
 };
 
 // 20 or 100 fields. The set of 20 is dcgm-exporter's default set and SM activity.
-std::span<const FieldDef> Fields(int count);
+// `incidents`: the smaller set with the fields by which incidents show.
+std::span<const FieldDef> Fields(int count, bool incidents = false);
 
 }  // namespace flopwatch::simulate

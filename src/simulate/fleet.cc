@@ -107,10 +107,12 @@ StatusOr<std::unique_ptr<Fleet>> Fleet::Create(const FleetOptions& o) {
   FailureOptions failures;
   failures.enabled = o.faults >= Faults::kAll;
   failures.scheduler = o.faults == Faults::kScheduler;
-  m->plan = BuildPlan(m->spec, m->demand.get(), o.seed, o.gpus,
-                      static_cast<int32_t>(o.duration / kMicrosPerSecond), failures);
+  const auto horizon = static_cast<int32_t>(o.duration / kMicrosPerSecond);
+  m->planting = MakePlanting(o.incidents, m->spec, o.seed, o.gpus, horizon, m->demand.get());
+  m->plan =
+      BuildPlan(m->spec, m->demand.get(), o.seed, o.gpus, horizon, failures, m->planting.requests);
   m->activity = std::make_unique<Activity>(&m->spec, &m->plan, &m->demand->workflows(), o.seed,
-                                           failures.enabled);
+                                           failures.enabled, &m->planting);
   m->faults = TelemetryFaults(o.seed, o.faults != Faults::kNone);
   for (size_t c = 0; c < m->spec.clusters.size(); ++c) {
     // Sites differ: 15 s and 57 s beside the given interval.
@@ -224,6 +226,12 @@ std::string Fleet::AssignmentsCsv() const {
     out += fmt::format(",{},{},{},{},{}\n", m.JobKey(p.job), p.rank, m.demand->users()[w.user].name,
                        w.name, m.JobName(p.job));
   });
+  return out;
+}
+
+IncidentCounts Fleet::Planted() const {
+  IncidentCounts out;
+  for (const auto& p : model_->activity->planted()) ++out[p.kind];
   return out;
 }
 

@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "jobs/job_index.h"
+#include "simulate/incidents.h"
 #include "simulate/model.h"
 
 namespace flopwatch::simulate {
@@ -31,6 +32,9 @@ struct FleetOptions {
   // The last cluster lives in US Pacific time (local_time.h): its users' day, and the timestamps
   // its exporters write themselves, without a zone.
   bool local_time = false;
+  // What is planted on top. With any, exporters also have the fields by which it shows, and more
+  // varies by itself (docs/simulate.md, Incidents); without, a fleet is what it always was.
+  IncidentCounts incidents;
 };
 inline constexpr int kMaxGpus = 1'000'000;
 inline constexpr Micros kMaxDuration = 366 * kMicrosPerDay;
@@ -77,6 +81,8 @@ class Fleet {
   // `scheduler`: with what the books of its clusters under Slurm should come to.
   Truth TruthOf(Micros from, Micros to, bool scheduler = false) const;
   Truth TruthOf() const;
+  // How many of each kind could be planted in the whole of it.
+  IncidentCounts Planted() const;
 
   // Bytes held by the fleet, without the allocator's own.
   size_t memory_bytes() const;

@@ -11,6 +11,7 @@
 #include "simulate/fields.h"
 #include "simulate/fleet.h"
 #include "simulate/plan.h"
+#include "simulate/planting.h"
 #include "simulate/random.h"
 #include "simulate/telemetry_faults.h"
 
@@ -20,6 +21,7 @@ struct Fleet::Model {
   FleetOptions options;
   PresetSpec spec;
   std::unique_ptr<DemandModel> demand;
+  Planting planting;
   Plan plan;
   std::unique_ptr<Activity> activity;
   TelemetryFaults faults;

@@ -150,7 +150,8 @@ void NumberJobs(const std::vector<Job>& jobs, DemandModel* demand, Plan* plan) {
 }  // namespace
 
 Plan BuildPlan(const PresetSpec& spec, DemandModel* demand, uint64_t seed, int total_gpus,
-               int32_t horizon, const FailureOptions& failures) {
+               int32_t horizon, const FailureOptions& failures,
+               std::span<const std::vector<Request>> planted) {
   Plan plan;
   plan.horizon = horizon;
   plan.gpus = total_gpus;
@@ -160,7 +161,9 @@ Plan BuildPlan(const PresetSpec& spec, DemandModel* demand, uint64_t seed, int t
   for (size_t c = 0; c < spec.clusters.size(); ++c) {
     std::vector<Job> own;
     size_t first_placement = plan.placements.size();
-    ClusterRun(spec, demand, &plan, seed, static_cast<int>(c), failures).Run(&own);
+    ClusterRun(spec, demand, &plan, seed, static_cast<int>(c), failures)
+        .Run(&own, c < planted.size() ? std::span<const Request>(planted[c])
+                                      : std::span<const Request>());
     for (int32_t h = plan.cluster_first_host[c]; h < plan.cluster_first_host[c + 1]; ++h) {
       if (plan.hosts[h].mig_gpus == 0 && !plan.hosts[h].shared) continue;
       std::vector<HostPeriod> closed;

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -158,7 +159,9 @@ struct FailureOptions {
   bool scheduler = false;       // Faults::kScheduler
 };
 
+// `planted`: requests by cluster that come beside the demand and go before it in the queue.
 Plan BuildPlan(const PresetSpec& spec, DemandModel* demand, uint64_t seed, int total_gpus,
-               int32_t horizon, const FailureOptions& failures);
+               int32_t horizon, const FailureOptions& failures,
+               std::span<const std::vector<Request>> planted = {});
 
 }  // namespace flopwatch::simulate

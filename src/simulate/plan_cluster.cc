@@ -43,7 +43,7 @@ ClusterRun::ClusterRun(const PresetSpec& spec, DemandModel* demand, Plan* plan, 
   }
 }
 
-void ClusterRun::Run(std::vector<Job>* jobs) {
+void ClusterRun::Run(std::vector<Job>* jobs, std::span<const Request> planted) {
   jobs_ = jobs;
   PlanFailures();
   if (scheduler_) PlanScheduler();
@@ -54,12 +54,13 @@ void ClusterRun::Run(std::vector<Job>* jobs) {
     if (!Start(job, r.submit)) (*jobs_)[job].submit = 0, queue_.push_back(job);
   }
   std::vector<Request> arrivals = demand_->Arrivals(cluster_, batch_capacity, plan_.horizon);
-  size_t next = 0;
+  size_t next = 0, next_planted = 0;
   while (true) {
     int32_t arrival = next < arrivals.size() ? arrivals[next].submit : kNever;
     int32_t resubmission = resubmit_.empty() ? kNever : resubmit_.front().submit;
     int32_t event = events_.empty() ? kNever : events_.top().time;
-    int32_t now = std::min({arrival, resubmission, event});
+    int32_t plant = next_planted < planted.size() ? planted[next_planted].submit : kNever;
+    int32_t now = std::min({arrival, resubmission, event, plant});
     if (now >= plan_.horizon) break;
     // Ends and repairs first, then what arrives at that second, then the queue once.
     while (!events_.empty() && events_.top().time == now) Handle(Pop());
@@ -69,6 +70,8 @@ void ClusterRun::Run(std::vector<Job>* jobs) {
       queue_.push_back(AddJob(resubmit_.front()));
       resubmit_.pop_front();
     }
+    for (; next_planted < planted.size() && planted[next_planted].submit == now; ++next_planted)
+      queue_.push_front(AddJob(planted[next_planted]));
     Dispatch(now);
   }
   for (int h = 0; h < count_; ++h)

@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <deque>
 #include <queue>
+#include <span>
 #include <string_view>
 #include <tuple>
 #include <vector>
@@ -51,7 +52,8 @@ class ClusterRun {
   ClusterRun(const PresetSpec& spec, DemandModel* demand, Plan* plan, uint64_t seed, int cluster,
              const FailureOptions& failures);
 
-  void Run(std::vector<Job>* jobs);
+  // `planted`: what goes before the queue, in order of submission.
+  void Run(std::vector<Job>* jobs, std::span<const Request> planted);
 
  private:
   struct HostRun {

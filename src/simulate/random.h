@@ -43,6 +43,7 @@ enum class Purpose : uint32_t {
   kTrace,
   kBooks,      // what the scheduler knows of a user, workflow or job
   kScheduler,  // what the scheduler does of its own accord
+  kIncident,   // what --incidents plants, and what varies beside it
 };
 
 // The finaliser of splitmix64: full avalanche, about a nanosecond.

@@ -7,6 +7,7 @@
 #include <map>
 #include <set>
 
+#include "simulate/hostlist.h"
 #include "simulate/scheduler_files.h"
 
 namespace flopwatch::simulate {

@@ -6,6 +6,7 @@
 #include <map>
 
 #include "base/time.h"
+#include "simulate/hostlist.h"
 #include "simulate/scheduler_files.h"
 
 namespace flopwatch::simulate {

@@ -8,6 +8,7 @@
 #include "simulate/application.h"
 #include "simulate/fleet_model.h"
 #include "simulate/local_time.h"
+#include "simulate/truth_incidents.h"
 #include "simulate/truth_scheduler.h"
 #include "simulate/truth_spans.h"
 
@@ -211,6 +212,8 @@ void AddJobs(const Fleet& fleet, const TruthWindow& window, const std::vector<Wo
   std::map<int32_t, Application> applications;
   for (Application& x : Applications(fleet)) applications.emplace(x.job, std::move(x));
   std::map<int32_t, GroupTruth> users, workflows;
+  std::optional<IncidentTruth> incidents;
+  if (m.planting.any()) incidents.emplace(m, window.from, window.to);
   for (size_t j = 0; j < work.size(); ++j) {
     if (work[j].allocated_us == 0) continue;
     const int32_t index = static_cast<int32_t>(j), workflow = m.plan.jobs[j].workflow;
@@ -218,6 +221,7 @@ void AddJobs(const Fleet& fleet, const TruthWindow& window, const std::vector<Wo
     JobTruth t = TruthOfJob(m, index, window, mig_sms[j],
                             said != applications.end() ? &said->second : nullptr);
     t.work = work[j];
+    if (incidents) incidents->Add(index, &t);
     const auto add = [&](GroupTruth* g, std::string_view name) {
       g->name = name;
       ++g->jobs;
@@ -254,9 +258,16 @@ void AddClockChanges(const ClusterSpec& cluster, Truth* out) {
 EventTruth TruthOfEvent(const Fleet& fleet, const TruthEvent& e, const TruthWindow& window) {
   const Fleet::Model& m = fleet.model();
   EventTruth t;
-  t.kind = TruthKindName(e.kind);
   if (e.job >= 0) t.job = m.JobKey(e.job);
   if (e.host >= 0) t.node = fleet.HostName(e.host);
+  t.start = window.At(e.from);
+  t.end = window.At(e.to);
+  t.size = e.size;
+  if (e.planted >= 0) {
+    TellPlanted(m, e.planted, &t);
+    return t;
+  }
+  t.kind = TruthKindName(e.kind);
   using enum TruthKind;
   if (e.kind == kRegression || e.kind == kPrecisionChange)
     t.entity = m.demand->workflows()[e.workflow].name;
@@ -266,9 +277,6 @@ EventTruth TruthOfEvent(const Fleet& fleet, const TruthEvent& e, const TruthWind
     t.entity = t.job;
   else
     t.entity = e.kind == kNodeDown ? t.node : m.Uuid(e.gpu, m.Generation(e.gpu, e.from));
-  t.start = window.At(e.from);
-  t.end = window.At(e.to);
-  t.size = e.size;
   return t;
 }
 
@@ -318,6 +326,11 @@ Truth Fleet::TruthOf(Micros window_from, Micros window_to, bool scheduler) const
   for (const TruthEvent& e : m.activity->events())
     if (e.from < window.to && std::max(e.to, e.from + 1) > window.from)
       out.events.push_back(TruthOfEvent(*this, e, window));
+  const IncidentCounts planted = Planted();
+  for (size_t k = 0; k < kIncidentKinds; ++k)
+    if (m.options.incidents.n[k] > 0)
+      out.planted.push_back(
+          {IncidentName(static_cast<IncidentKind>(k)), m.options.incidents.n[k], planted.n[k]});
   if (scheduler) out.scheduler = SchedulerTruthOf(*this, window.from, window.to);
   return out;
 }
@@ -394,6 +407,7 @@ void Write(JsonWriter& w, const JobTruth& j) {
     w.Field("counted_flops_per_token", j.counted_flops);
     w.Field("exact_flops_per_token", j.exact_flops).EndObject();
   }
+  WriteIncidentTruth(j, &w);
   w.EndObject();
 }
 
@@ -402,6 +416,7 @@ void Write(JsonWriter& w, const EventTruth& e) {
   if (!e.job.empty()) w.Field("job", e.job);
   if (!e.node.empty()) w.Field("node", e.node);
   w.Field("start", FormatTime(e.start)).Field("end", FormatTime(e.end)).Field("size", e.size);
+  if (e.planted) WritePlanted(e, &w);
   w.EndObject();
 }
 
@@ -426,6 +441,14 @@ std::string TruthJson(const Truth& t) {
   list("users", t.users);
   list("workflows", t.workflows);
   list("events", t.events);
+  if (!t.planted.empty()) {
+    w.Key("planted").BeginObject();
+    for (const Truth::PlantedCount& p : t.planted) w.Field(p.kind, p.planted);
+    w.EndObject();
+    w.Key("asked").BeginObject();
+    for (const Truth::PlantedCount& p : t.planted) w.Field(p.kind, p.asked);
+    w.EndObject();
+  }
   if (t.scheduler) WriteSchedulerTruth(*t.scheduler, &w);
   w.EndObject();
   out += '\n';

@@ -45,6 +45,26 @@ struct ClusterTruth {
   WorkCounters draining;
 };
 
+// A GPU of a synchronous job that is slower than a GPU of its model is, and would hold it up by
+// that factor if the others were not slow. Where several hold for a time, each has an entry, and a
+// planted one contains what the GPU is by itself.
+struct SlowGpuTruth {
+  std::string gpu, node;
+  std::string_view kind;  // clock, power_cap, thermal, stall, link, host
+  Micros from = 0, to = 0;
+  double factor = 1;
+  bool planted = false;
+};
+
+// A time for which GPUs are held idle.
+struct IdleTruth {
+  std::string_view state;  // no_process, no_work, startup, barrier, hung, ...
+  Micros from = 0, to = 0;
+  int32_t gpus = 0;
+  std::vector<std::string> which;  // empty = all of the job's
+  bool planted = false;
+};
+
 struct JobTruth {
   std::string key, name, user, workflow, cluster, model, state;
   std::vector<std::string> pods;
@@ -64,6 +84,9 @@ struct JobTruth {
   bool full_recompute = false;                // whether or not the application says so
   double counted_flops = 0, exact_flops = 0;  // training FLOPs a token, as claimed and as they are
   int32_t app_gpus = 0;  // that it works on: fewer than gpus where some are never used
+  // With --incidents alone.
+  std::vector<SlowGpuTruth> slow;  // factors of 1.01 and more
+  std::vector<IdleTruth> idle;
 };
 
 // A user or workflow: sums over its jobs on whole GPUs. Clocks differ between models, so its OFU is
@@ -81,6 +104,14 @@ struct EventTruth {
   std::string job, node;
   Micros start = 0, end = 0;
   double size = 0;
+  // Of what --incidents planted.
+  bool planted = false;
+  std::vector<std::string> gpus;  // that it befell; empty = all of the job's
+  std::string_view sign;          // how the counters tell
+  // Of a workflow: the first changed run, the runs before and after (of ten minutes and more) and
+  // the relative standard deviation of the OFU of those before.
+  int32_t run = 0, runs_before = 0, runs_after = 0;
+  double scatter = 0;
 };
 
 // What the books of a cluster under Slurm should come to, in whole seconds. GPU-seconds are those
@@ -159,6 +190,12 @@ struct Truth {
   std::vector<JobTruth> jobs;
   std::vector<GroupTruth> users, workflows;
   std::vector<EventTruth> events;
+  // Kinds of incidents that were asked for: how many, and how many could be planted.
+  struct PlantedCount {
+    std::string_view kind;
+    int32_t asked = 0, planted = 0;
+  };
+  std::vector<PlantedCount> planted;
   std::optional<SchedulerTruth> scheduler;  // where it was asked for
 };
 

@@ -1,7 +1,6 @@
 // flopwatch import SUBCOMMAND: what others recorded, into the store or onto the screen. One file
 // a subcommand.
 #include "cli/commands/import.h"
-#include "cli/commands/site_catalog.h"
 
 #include <fmt/format.h>
 
@@ -10,6 +9,7 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/site_catalog.h"
 #include "hardware/accelerator.h"
 #include "ingest/pipeline.h"
 #include "store/store.h"

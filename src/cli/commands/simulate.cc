@@ -9,6 +9,7 @@
 #include <ctime>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/file.h"
 #include "base/time.h"
@@ -16,6 +17,7 @@
 #include "cli/commands/simulate_trace.h"
 #include "simulate/backfill.h"
 #include "simulate/fleet.h"
+#include "simulate/incidents.h"
 #include "simulate/scheduler.h"
 #include "simulate/serve.h"
 #include "simulate/truth.h"
@@ -36,6 +38,7 @@ struct Options {
   int fields = 20, threads = 1;
   std::string listen, port_file, into, truth_file, jobs_file;
   std::string scheduler, scheduler_version = "25.05";
+  std::vector<std::string> incidents;
   double accelerate = 0;
   bool step = false, local_time = false;
 };
@@ -62,6 +65,8 @@ StatusOr<FleetOptions> Resolve(const Options& o, Micros now) {
   f.seed = o.seed;
   f.fields = o.fields;
   f.local_time = o.local_time;
+  for (const std::string& text : o.incidents)
+    FW_RETURN_IF_ERROR(simulate::ParseIncidents(text, &f.incidents));
   FW_ASSIGN_OR_RETURN(f.preset, simulate::ParsePreset(o.preset));
   // A simulation whose books are kept has something in them; a set that is named stays what it is.
   const std::string_view usual = o.scheduler.empty() ? "all" : "scheduler";
@@ -161,7 +166,29 @@ Status Serve(Context& context, const Fleet& fleet, const Options& o) {
   return absl::OkStatus();
 }
 
+// How many of what was asked for there are.
+void SayPlanted(Context& context, const Fleet& fleet) {
+  const simulate::IncidentCounts& asked = fleet.options().incidents;
+  const simulate::IncidentCounts planted = fleet.Planted();
+  std::string text;
+  for (size_t k = 0; k < simulate::kIncidentKinds; ++k) {
+    if (asked.n[k] == 0) continue;
+    if (!text.empty()) text += ", ";
+    text += fmt::format("{} {}", simulate::IncidentName(static_cast<simulate::IncidentKind>(k)),
+                        planted.n[k]);
+    if (planted.n[k] < asked.n[k]) text += fmt::format(" of {}", asked.n[k]);
+  }
+  if (text.empty()) return;
+  const bool all = planted.n == asked.n;
+  context.Say(fmt::format("planted: {}{}", text,
+                          all ? "" : " (no more jobs that fit: more GPUs or hours have them)"));
+}
+
 Status RunFleet(Context& context, const Options& o) {
+  if (std::ranges::find(o.incidents, "list") != o.incidents.end()) {
+    context.Out(simulate::IncidentList());
+    return absl::OkStatus();
+  }
   const Micros now = Now();
   FW_ASSIGN_OR_RETURN(FleetOptions options, Resolve(o, now));
   Micros until = 0;
@@ -178,6 +205,7 @@ Status RunFleet(Context& context, const Options& o) {
   // Before anything is written.
   FW_RETURN_IF_ERROR(simulate::ParseSlurmVersion(o.scheduler_version).status());
   FW_ASSIGN_OR_RETURN(std::unique_ptr<Fleet> fleet, Fleet::Create(options));
+  SayPlanted(context, *fleet);
   if (!o.jobs_file.empty())
     FW_RETURN_IF_ERROR(WriteFileAtomically(o.jobs_file, fleet->AssignmentsCsv()));
   if (!o.truth_file.empty()) {
@@ -218,6 +246,10 @@ Args AddSimulate(Args app, Run* run) {
                "none, telemetry (lost, blank, late samples), all (and hosts, GPUs, jobs fail), "
                "scheduler (and jobs are requeued, preempted, suspended, nodes maintained); "
                "default: all, with --scheduler scheduler");
+  fleet
+      .Option("--incidents KIND=N", o->incidents,
+              "Plant N of a kind, with truth; KIND=N,KIND=N; `list` has the kinds")
+      .OneWord();
   fleet.Flag("--local-time", o->local_time,
              "The last cluster keeps US Pacific time: its day, and timestamps without a zone");
   fleet.Option("--listen HOST:PORT", o->listen,

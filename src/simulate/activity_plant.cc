@@ -1,0 +1,470 @@
+// Who is befallen by which incident, and when (--incidents).
+#include <algorithm>
+#include <cmath>
+
+#include "simulate/activity_builder.h"
+
+namespace flopwatch::simulate {
+namespace {
+
+constexpr double kGoldenStep = 0.6180339887498949;
+constexpr int32_t kLongestGap = 3600;  // of a healthy job (activity_build.cc)
+constexpr int32_t kLeastBusy = 900;    // seconds of tensor work that an incident must meet
+constexpr double kLeastOfu = .04;      // of a job that is at work
+constexpr double kSlowestOwn = 1.05;   // a job with a slower GPU of its own has its straggler
+constexpr int32_t kLeastRun = 600;     // seconds of a run that counts
+constexpr int kRunsBefore = 5, kRunsAfter = 3;
+constexpr int kNaturalRunsBefore = 6, kNaturalRunsAfter = 4;
+
+}  // namespace
+
+void ActivityBuilder::LayoutRecurring(const Job& job, JobInfo* info) {
+  layout_first_ = static_cast<int32_t>(a_.phases_.size());
+  Draws draws(Key(seed_, Purpose::kPhase, job.number, 1 << 20));
+  const int32_t planned = job.start + job.duration - info->from;
+  // Checkpoints and evaluations of a few seconds.
+  int32_t t = 60 + static_cast<int32_t>(draws.Below(30));
+  AddPhase(0, PhaseKind::kGap);
+  AddPhase(std::min(t, planned - 1), PhaseKind::kBusy);
+  for (t += 300 + draws.Below(600); t + 60 < planned; t += 600 + draws.Below(300)) {
+    AddPhase(t, PhaseKind::kGap);
+    AddPhase(t + 8 + static_cast<int32_t>(draws.Below(25)), PhaseKind::kBusy);
+  }
+  info->program = CloseProgram(planned);
+  info->busy_weight = .95 * (info->to - info->from) * job.gpus;
+}
+
+const Phase& ActivityBuilder::PhaseOf(int32_t job, int32_t t) const {
+  const JobInfo& info = jobs_[job];
+  const Program& program = a_.programs_[info.program];
+  const std::span<const Phase> phases(a_.phases_.data() + program.first_phase, program.phases);
+  return *(std::ranges::upper_bound(phases, t - info.from, {}, &Phase::start) - 1);
+}
+
+// Whether a job and the runs of its workflow beside it are as they would be.
+bool ActivityBuilder::IsFree(int32_t job) const {
+  const Job& j = plan_.jobs[job];
+  if (changed_workflows_.contains(j.workflow)) return false;
+  const int apart = workflows_[j.workflow].planted >= 0 ? 1 : 2;
+  for (int d = -apart; d <= apart; ++d)
+    if (taken_.contains({j.workflow, j.run + d})) return false;
+  return true;
+}
+
+std::vector<ActivityBuilder::Candidate> ActivityBuilder::Candidates() const {
+  std::vector<Candidate> out;
+  for (size_t k = 0; k < jobs_.size(); ++k) {
+    const auto j = static_cast<int32_t>(k);
+    const Job& job = plan_.jobs[k];
+    const JobInfo& info = jobs_[k];
+    if (job.kind != JobKind::kSynchronous && job.kind != JobKind::kSingle) continue;
+    if (info.program < 0 || info.to - info.from < 2 * kLeastBusy) continue;
+    if (info.placements != job.gpus || info.unused > 0 || job.suspend_from != kNever) continue;
+    if (throttles_.contains(j) || IsRecurring(job)) continue;
+    const Workflow& workflow = workflows_[job.workflow];
+    if (workflow.planted < 0 && WorkflowChange(seed_, workflow.key)) continue;
+    const Program& program = a_.programs_[info.program];
+    bool hangs = false;
+    for (int32_t i = 0; i < program.phases; ++i)
+      hangs |= a_.phases_[program.first_phase + i].kind == PhaseKind::kHang;
+    if (hangs) continue;
+    const Usual u = UsualOf(j, info.from, info.to);
+    const double ofu = u.tensor_hz / (Model(job).tensor_max_mhz * 1e6);
+    if (u.busy_s < kLeastBusy || ofu < kLeastOfu) continue;
+    out.push_back({j, u.busy_s, ofu, workflow.planted >= 0});
+  }
+  return out;
+}
+
+// 0.02 to 0.6, spread evenly over its logarithm by the number of the incident.
+double ActivityBuilder::SizeOf(int32_t i, uint64_t purpose) const {
+  const double x = Unit(Key(seed_, Purpose::kIncident, purpose, 7ull << 40)) + i * kGoldenStep;
+  return .02 * std::pow(30, x - std::floor(x));
+}
+
+void ActivityBuilder::PlantIncidents() {
+  a_.planted_in_.assign(jobs_.size(), -1);
+  // Workflows first: nothing else may happen to their runs.
+  PlantChanges();
+  for (size_t k = 0; k < kIncidentKinds; ++k) {
+    const auto kind = static_cast<IncidentKind>(k);
+    if (GroupOf(kind) == IncidentGroup::kRegression && planting_->asked[kind] > 0)
+      PlantRegressions(kind, planting_->asked[kind]);
+  }
+  std::vector<Candidate> all = Candidates();
+  std::vector<Candidate> own;  // of the fleet's own demand
+  std::vector<std::vector<Candidate>> made(kIncidentKinds);
+  std::ranges::sort(all, {}, [&](const Candidate& c) {
+    return Key(seed_, Purpose::kIncident, plan_.jobs[c.job].number, 3ull << 40);
+  });
+  for (const Candidate& c : all) {
+    if (!c.made)
+      own.push_back(c);
+    else
+      made[static_cast<size_t>(*PlantedOf(plan_.jobs[c.job])->hosts)].push_back(c);
+  }
+  std::vector<size_t> own_at(kIncidentKinds, 0), made_at(kIncidentKinds, 0);
+  const auto next = [&](IncidentKind kind, int32_t i, const std::vector<Candidate>& from,
+                        size_t* at) {
+    while (*at < from.size())
+      if (Plant(kind, from[(*at)++], i)) return true;
+    return false;
+  };
+  int32_t most = 0;
+  for (int32_t n : planting_->asked.n) most = std::max(most, n);
+  for (int32_t i = 0; i < most; ++i) {
+    for (size_t k = 0; k < kIncidentKinds; ++k) {
+      const auto kind = static_cast<IncidentKind>(k);
+      const IncidentGroup group = GroupOf(kind);
+      if (group == IncidentGroup::kRegression || group == IncidentGroup::kChange) continue;
+      if (i >= planting_->asked[kind]) continue;
+      if (i % 2 == 0 ? next(kind, i, own, &own_at[k]) : next(kind, i, made[k], &made_at[k]))
+        continue;
+      if (i % 2 == 0 ? !next(kind, i, made[k], &made_at[k]) : !next(kind, i, own, &own_at[k]))
+        continue;
+    }
+  }
+}
+
+void ActivityBuilder::Take(int32_t job, int32_t index) {
+  const Job& j = plan_.jobs[job];
+  taken_[{j.workflow, j.run}] = true;
+  a_.planted_in_[job] = index;
+}
+
+bool ActivityBuilder::Plant(IncidentKind kind, const Candidate& c, int32_t i) {
+  if (!IsFree(c.job)) return false;
+  Draws draws(Key(seed_, Purpose::kIncident, plan_.jobs[c.job].number,
+                  (4ull << 40) + static_cast<uint64_t>(kind)));
+  bool planted = false;
+  switch (GroupOf(kind)) {
+    case IncidentGroup::kStraggler:
+      planted = PlantStraggler(kind, c, i, &draws);
+      break;
+    case IncidentGroup::kDrop:
+      planted = PlantDrop(kind, c, i, &draws);
+      break;
+    default:
+      planted = PlantIdle(kind, c, &draws);
+      break;
+  }
+  if (planted) Take(c.job, static_cast<int32_t>(a_.planted_.size()) - 1);
+  return planted;
+}
+
+std::vector<int32_t> ActivityBuilder::SlowLanes(IncidentKind kind, int32_t job, double factor,
+                                                Draws* draws, double* total) const {
+  const JobInfo& info = jobs_[job];
+  const auto slow_of = [&](int32_t lane) {
+    return static_cast<double>(a_.traits_[a_.GpuOf(lane)].slow());
+  };
+  std::map<int32_t, std::vector<int32_t>> by_host;
+  for (int i = 0; i < info.placements; ++i) {
+    const int32_t lane = LaneOf(info, i);
+    by_host[a_.HostOf(lane)].push_back(lane);
+  }
+  if (kind == IncidentKind::kStragglerHost) {
+    if (by_host.size() < 2) return {};
+    // Some host, or the one whose slowest GPU makes the others wait in any case.
+    for (int tries = 0; tries < 8; ++tries) {
+      auto it = std::next(by_host.begin(), draws->Below(static_cast<uint32_t>(by_host.size())));
+      double slowest = 0;
+      for (int32_t lane : it->second) slowest = std::max(slowest, slow_of(lane));
+      *total = slowest * factor;
+      if (it->second.size() >= 2 && *total >= info.slowest + .005) return it->second;
+    }
+    return {};
+  }
+  for (int tries = 0; tries < 8; ++tries) {
+    const int32_t lane = LaneOf(info, static_cast<int>(draws->Below(info.placements)));
+    if (kind == IncidentKind::kStragglerLink && by_host[a_.HostOf(lane)].size() < 2) continue;
+    *total = slow_of(lane) * factor;
+    if (*total >= info.slowest + .005) return {lane};
+  }
+  return {};
+}
+
+bool ActivityBuilder::PlantStraggler(IncidentKind kind, const Candidate& c, int32_t i,
+                                     Draws* draws) {
+  const Job& job = plan_.jobs[c.job];
+  const JobInfo& info = jobs_[c.job];
+  if (job.kind != JobKind::kSynchronous || info.slowest >= kSlowestOwn) return false;
+  // 1.02 to 1.5
+  const double factor = 1 + std::min(.5, SizeOf(i, static_cast<uint64_t>(kind)) * .5 / .6 + .0033);
+  Cut cut;
+  double total = 1;
+  cut.lanes = SlowLanes(kind, c.job, factor, draws, &total);
+  if (cut.lanes.empty()) return false;
+  std::ranges::sort(cut.lanes);
+  cut.from = info.from;
+  cut.to = info.to;
+  const int32_t window = info.to - info.from;
+  if (draws->Unit() > .4 && window >= 3600) {
+    const auto length = std::max<int32_t>(
+        1800, static_cast<int32_t>(window * (.25 + .5 * draws->Unit())));
+    cut.from += static_cast<int32_t>((window - length) * draws->Unit());
+    cut.to = cut.from + length;
+  }
+  if (UsualOf(c.job, cut.from, cut.to).busy_s < kLeastBusy) return false;
+  const double ratio = total / info.slowest;
+  PlantedIncident p{kind, c.job, job.workflow, cut.from, cut.to, total, cut.lanes};
+  SlowEffects(kind, c.job, factor, ratio, draws, &cut, &p.sign);
+  SlowDown(c.job, cut, ratio);
+  cuts_.emplace(c.job, std::move(cut));
+  a_.planted_.push_back(std::move(p));
+  return true;
+}
+
+bool ActivityBuilder::PlantDrop(IncidentKind kind, const Candidate& c, int32_t i, Draws* draws) {
+  const Job& job = plan_.jobs[c.job];
+  const JobInfo& info = jobs_[c.job];
+  const Family family = FamilyOf(kind);
+  if (family == Family::kNetwork && job.gpus < 2) return false;
+  const auto from = info.from + static_cast<int32_t>((info.to - info.from) *
+                                                     (.3 + .4 * draws->Unit()));
+  if (UsualOf(c.job, info.from, from).busy_s < kLeastBusy ||
+      UsualOf(c.job, from, info.to).busy_s < kLeastBusy)
+    return false;
+  double size = 1 - SizeOf(i, static_cast<uint64_t>(kind));
+  if (family == Family::kClock) size = 1 - (1 - size) * .6;  // no clock falls to a third
+  Effect effect;
+  effect.kind = kind;
+  Lose(family, c.job, from, info.to, size, draws->Next(), &effect);
+  cuts_.emplace(c.job, Cut{from, info.to, -1, AddEffect(effect), {}});
+  a_.planted_.push_back({kind, c.job, job.workflow, from, info.to, size});
+  return true;
+}
+
+bool ActivityBuilder::IdleTime(IncidentKind kind, const Candidate& c, Draws* draws, int32_t* from,
+                               int32_t* to) const {
+  using enum IncidentKind;
+  const Job& job = plan_.jobs[c.job];
+  const JobInfo& info = jobs_[c.job];
+  const int32_t window = info.to - info.from;
+  const bool ends = job.end <= plan_.horizon, begins = job.start >= 0;
+  const double u = draws->Unit(), share = draws->Unit(), place = draws->Unit();
+  const auto length = [&](int32_t least, int32_t most) {
+    most = std::min(most, static_cast<int32_t>(.6 * window));
+    return most < least ? 0 : least + static_cast<int32_t>((most - least) * share);
+  };
+  *from = info.from;
+  *to = info.to;
+  if (kind == kIdleUnusedGpu) return job.gpus >= 2;
+  if (kind == kIdleNoProcess && u < .6) return begins;
+  if (kind == kIdleNoWork && u < .35) return true;
+  int32_t n = 0;
+  bool at_end = false;
+  if (kind == kIdleStartup) {
+    n = begins ? length(900, 3 * 3600) : 0;
+    *to = *from + n;
+  } else if (kind == kIdleBarrier) {
+    n = job.gpus >= 2 ? length(600, 5400) : 0;
+  } else if (kind == kHung) {
+    n = job.gpus >= 2 ? length(1200, 8 * 3600) : 0;
+    at_end = true;
+  } else if (kind == kIdleNoProcess) {
+    n = length(1800, 6 * 3600);
+    at_end = true;
+  } else if (kind == kIdleAfterLastOutput) {
+    n = ends ? length(kLongestGap + 600, 6 * 3600) : 0;
+    at_end = true;
+  } else {
+    n = length(kLongestGap + 600, 5 * 3600);
+  }
+  if (n == 0) return false;
+  if (at_end) *from = *to - n;
+  const auto busy = [&](int32_t t) { return PhaseOf(c.job, t).kind == PhaseKind::kBusy; };
+  if (kind == kIdleBarrier || kind == kIdleNoWork) {
+    *from = info.from + static_cast<int32_t>((window - n) * place);
+    *to = *from + n;
+  }
+  // Work before and after it, at once.
+  if (*from > info.from &&
+      (!busy(*from - 1) || !busy(*from - 120) ||
+       UsualOf(c.job, info.from, *from).busy_s < kLeastBusy))
+    return false;
+  return *to >= info.to || (busy(*to) && busy(*to + 120) &&
+                            UsualOf(c.job, *to, info.to).busy_s >= kLeastBusy);
+}
+
+bool ActivityBuilder::PlantIdle(IncidentKind kind, const Candidate& c, Draws* draws) {
+  const Job& job = plan_.jobs[c.job];
+  JobInfo& info = jobs_[c.job];
+  int32_t from = 0, to = 0;
+  bool fits = false;
+  for (int tries = 0; tries < 6 && !fits; ++tries) fits = IdleTime(kind, c, draws, &from, &to);
+  if (!fits) return false;
+  PlantedIncident p{kind, c.job, job.workflow, from, to, static_cast<double>(job.gpus)};
+  if (kind == IncidentKind::kIdleUnusedGpu) {
+    info.unused = 1 + static_cast<int32_t>(draws->Below(std::min(job.gpus - 1, 7)));
+    for (int i = info.placements - info.unused; i < info.placements; ++i)
+      p.lanes.push_back(LaneOf(info, i));
+    p.size = info.unused;
+  } else {
+    HoldIdle(kind, c.job, from, to, draws->Next());
+  }
+  a_.planted_.push_back(std::move(p));
+  return true;
+}
+
+void ActivityBuilder::ChangeRuns(IncidentKind kind, int32_t workflow, int32_t first_run,
+                                 double size, uint64_t key) {
+  for (const int32_t j : runs_of_[workflow]) {
+    JobInfo& info = jobs_[j];
+    const Job& job = plan_.jobs[j];
+    if (job.run < first_run || info.program < 0 || info.to <= info.from) continue;
+    Effect effect;
+    effect.kind = kind;
+    const int32_t length = a_.programs_[info.program].length;
+    Lose(FamilyOf(kind), j, info.from, info.from + length, size, key, &effect);
+    // A job that is throttled or suspended has its stints cut for that.
+    if (!throttles_.contains(j) && job.suspend_from == kNever)
+      cuts_.emplace(j, Cut{info.from, info.to, -1, AddEffect(effect), {}});
+    Reported& said = a_.reported_[j];
+    if (said.usual_mfu <= 0) said.usual_mfu = said.mfu;
+    said.mfu = static_cast<float>(said.mfu * size);
+  }
+}
+
+// The first run that is changed, and whether enough runs lie around it.
+bool ActivityBuilder::RunsAround(int32_t workflow, int32_t first_run, int before, int after,
+                                 PlantedIncident* p) const {
+  for (const int32_t j : runs_of_.at(workflow)) {
+    const JobInfo& info = jobs_[j];
+    if (info.to - info.from < kLeastRun || info.program < 0) continue;
+    const bool changed = plan_.jobs[j].run >= first_run;
+    ++(changed ? p->runs_after : p->runs_before);
+    if (!changed || p->job >= 0) continue;
+    p->job = j;
+    p->run = plan_.jobs[j].run;
+    p->from = info.from;
+  }
+  p->workflow = workflow;
+  p->to = plan_.horizon;
+  return p->runs_before >= before && p->runs_after >= after;
+}
+
+// The number of the first run submitted after a planted workflow's change; 0: none.
+int32_t ActivityBuilder::FirstChanged(const PlantedWorkflow& w) const {
+  const auto it = runs_of_.find(w.workflow);
+  if (it == runs_of_.end()) return 0;
+  for (const int32_t j : it->second)
+    if (IsChanged(w, plan_.jobs[j].submit)) return plan_.jobs[j].run;
+  return 0;
+}
+
+void ActivityBuilder::PlantChanges() {
+  for (size_t j = 0; j < jobs_.size(); ++j)
+    if (plan_.jobs[j].kind != JobKind::kService && plan_.jobs[j].kind != JobKind::kSession)
+      runs_of_[plan_.jobs[j].workflow].push_back(static_cast<int32_t>(j));
+  for (auto& [workflow, list] : runs_of_)
+    std::ranges::stable_sort(list, {}, [&](int32_t j) { return plan_.jobs[j].run; });
+  for (const PlantedWorkflow& w : planting_->workflows) {
+    if (!w.kind || GroupOf(*w.kind) != IncidentGroup::kChange) continue;
+    const int32_t first = FirstChanged(w);
+    PlantedIncident p{*w.kind};
+    p.size = w.size;
+    if (first > 0 && RunsAround(w.workflow, first, kRunsBefore, kRunsAfter, &p))
+      a_.planted_.push_back(std::move(p));
+  }
+}
+
+// Workflows of the fleet's own demand with runs enough, in an order of no meaning.
+std::vector<std::pair<int32_t, int32_t>> ActivityBuilder::NaturalWorkflows(Family family) const {
+  std::vector<std::pair<int32_t, int32_t>> out;  // with the first run that may be changed
+  for (const auto& [workflow, list] : runs_of_) {
+    const Workflow& w = workflows_[workflow];
+    if (w.planted >= 0 || w.size_class < 0 || WorkflowChange(seed_, w.key)) continue;
+    if (changed_workflows_.contains(workflow)) continue;
+    if (family == Family::kNetwork && w.gpus < 2) continue;
+    std::vector<int32_t> runs;
+    bool fits = true;
+    for (const int32_t j : list) {
+      const JobInfo& info = jobs_[j];
+      if (info.program < 0 || info.to - info.from < kLeastRun) continue;
+      const Usual u = UsualOf(j, info.from, info.to);
+      fits &= u.busy_s >= kLeastRun / 2 &&
+              u.tensor_hz >= kLeastOfu * Model(plan_.jobs[j]).tensor_max_mhz * 1e6 &&
+              !throttles_.contains(j) && plan_.jobs[j].suspend_from == kNever;
+      runs.push_back(plan_.jobs[j].run);
+    }
+    const int n = static_cast<int>(runs.size());
+    const int choices = n - kNaturalRunsBefore - kNaturalRunsAfter + 1;
+    if (!fits || choices < 1) continue;
+    const uint64_t h = Key(seed_, Purpose::kIncident, w.key, 5ull << 40);
+    const size_t first = kNaturalRunsBefore + Below(h, static_cast<uint32_t>(choices));
+    out.emplace_back(workflow, runs[first]);
+  }
+  std::ranges::sort(out, {}, [&](const auto& x) {
+    return Key(seed_, Purpose::kIncident, workflows_[x.first].key, 6ull << 40);
+  });
+  return out;
+}
+
+int32_t ActivityBuilder::PlantRegressions(IncidentKind kind, int32_t wanted) {
+  int32_t done = 0;
+  const auto plant = [&](int32_t workflow, int32_t first, int before, int after) {
+    PlantedIncident p{kind};
+    if (!RunsAround(workflow, first, before, after, &p)) return false;
+    p.size = 1 - SizeOf(done, static_cast<uint64_t>(kind));
+    if (FamilyOf(kind) == Family::kClock) p.size = 1 - (1 - p.size) * .6;
+    changed_workflows_.insert(workflow);
+    ChangeRuns(kind, workflow, first, p.size,
+               Key(seed_, Purpose::kIncident, workflows_[workflow].key, 8ull << 40));
+    a_.planted_.push_back(std::move(p));
+    ++done;
+    return true;
+  };
+  const auto natural = NaturalWorkflows(FamilyOf(kind));
+  size_t at = 0;
+  for (; at < natural.size() && done < wanted / 3; ++at)
+    plant(natural[at].first, natural[at].second, kNaturalRunsBefore, kNaturalRunsAfter);
+  for (const PlantedWorkflow& w : planting_->workflows) {
+    if (done >= wanted) break;
+    if (w.kind != kind) continue;
+    const int32_t first = FirstChanged(w);
+    if (first > 0) plant(w.workflow, first, kRunsBefore, kRunsAfter);
+  }
+  for (; at < natural.size() && done < wanted; ++at)
+    plant(natural[at].first, natural[at].second, kNaturalRunsBefore, kNaturalRunsAfter);
+  return done;
+}
+
+// Once the stints are there: what the runs before a change differed by, and the events.
+void ActivityBuilder::FinishPlanted() {
+  std::map<int32_t, const Stint*> first;
+  for (const Stint& s : a_.stints_)
+    if (s.rank == 0 && (!first.contains(s.job) || s.from < first[s.job]->from)) first[s.job] = &s;
+  for (size_t i = 0; i < a_.planted_.size(); ++i) {
+    PlantedIncident& p = a_.planted_[i];
+    const IncidentGroup group = GroupOf(p.kind);
+    if (group == IncidentGroup::kRegression || group == IncidentGroup::kChange) {
+      double sum = 0, squares = 0;
+      int n = 0;
+      for (const int32_t j : runs_of_[p.workflow]) {
+        const JobInfo& info = jobs_[j];
+        if (plan_.jobs[j].run >= p.run || info.to - info.from < kLeastRun) continue;
+        const auto stint = first.find(j);
+        if (stint == first.end()) continue;
+        double cycles = 0;
+        for (const Stint& s : a_.Stints(stint->second->lane))
+          if (s.job == j) cycles += static_cast<double>(a_.AtStint(s, s.to).tensor_cycles);
+        const double rate = cycles / (info.to - info.from);
+        sum += rate;
+        squares += rate * rate;
+        ++n;
+      }
+      const double mean = n > 0 ? sum / n : 0;
+      if (n > 1 && mean > 0)
+        p.scatter = std::sqrt(std::max(0.0, (squares - n * mean * mean) / (n - 1))) / mean;
+    }
+    TruthEvent e{TruthKind::kPlanted, p.from, p.to, p.job, p.workflow};
+    if (p.lanes.size() == 1) e.gpu = a_.GpuOf(p.lanes.front());
+    if (group == IncidentGroup::kStraggler) e.host = a_.HostOf(p.lanes.front());
+    e.size = p.size;
+    e.planted = static_cast<int32_t>(i);
+    a_.events_.push_back(e);
+  }
+}
+
+}  // namespace flopwatch::simulate

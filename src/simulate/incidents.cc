@@ -1,0 +1,112 @@
+#include "simulate/incidents.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <vector>
+
+#include "base/text.h"
+
+namespace flopwatch::simulate {
+namespace {
+
+struct KindRow {
+  std::string_view name, short_name, about;
+};
+
+constexpr KindRow kKinds[] = {
+    {"straggler_clock", "clock", "one GPU of a synchronous job runs at a lower clock, no cause told"},
+    {"straggler_power_cap", "power_cap", "one GPU has a lower power limit and runs at it"},
+    {"straggler_thermal", "thermal", "one GPU is hot and slowed down for it"},
+    {"straggler_stall", "stall", "one GPU waits for retries (PCIe, ECC) at full clock"},
+    {"straggler_link", "link", "NVLinks of one GPU have errors or a fraction of their bandwidth"},
+    {"straggler_host", "host", "all GPUs of one host are late with every step"},
+    {"regression_tensor", "tensor", "runs of a workflow do less tensor work from one on"},
+    {"regression_clock", "clock", "... run at a lower clock"},
+    {"regression_duty", "duty", "... wait for data: the duty cycle falls"},
+    {"regression_memory", "memory", "... are bound by device memory"},
+    {"regression_network", "network", "... spend their time in communication"},
+    {"drop_tensor", "tensor", "a run does less tensor work from some moment on"},
+    {"drop_clock", "clock", "... runs at a lower clock"},
+    {"drop_duty", "duty", "... waits for data"},
+    {"drop_memory", "memory", "... is bound by device memory"},
+    {"drop_network", "network", "... spends its time in communication"},
+    {"change_gpus", "gpus", "a workflow changes its number of GPUs: no regression"},
+    {"change_model", "model", "a workflow changes its model: no regression"},
+    {"change_precision", "precision", "a workflow changes its precision: no regression"},
+    {"idle_no_process", "no_process", "a job holds GPUs and no process runs on them"},
+    {"idle_no_work", "no_work", "a process holds memory and does nothing"},
+    {"idle_startup", "startup", "a job takes long until its work begins"},
+    {"idle_barrier", "barrier", "a job waits in a collective, then goes on"},
+    {"hung", "hung", "a job waits in a collective until it ends"},
+    {"idle_after_last_output", "after_last_output", "a job's work is done, and it holds on"},
+    {"idle_unused_gpu", "unused_gpu", "some GPUs of a job are never touched"},
+};
+static_assert(std::size(kKinds) == kIncidentKinds);
+static_assert(static_cast<size_t>(IncidentKind::kIdleUnusedGpu) + 1 == kIncidentKinds);
+
+const KindRow& RowOf(IncidentKind kind) { return kKinds[static_cast<size_t>(kind)]; }
+
+}  // namespace
+
+IncidentGroup GroupOf(IncidentKind kind) {
+  if (kind < IncidentKind::kRegressionTensor) return IncidentGroup::kStraggler;
+  if (kind < IncidentKind::kDropTensor) return IncidentGroup::kRegression;
+  if (kind < IncidentKind::kChangeGpus) return IncidentGroup::kDrop;
+  if (kind < IncidentKind::kIdleNoProcess) return IncidentGroup::kChange;
+  return IncidentGroup::kIdle;
+}
+
+Family FamilyOf(IncidentKind kind) {
+  const IncidentKind first = GroupOf(kind) == IncidentGroup::kDrop
+                                 ? IncidentKind::kDropTensor
+                                 : IncidentKind::kRegressionTensor;
+  return static_cast<Family>(static_cast<int>(kind) - static_cast<int>(first));
+}
+
+std::string_view IncidentName(IncidentKind kind) { return RowOf(kind).name; }
+std::string_view IncidentAbout(IncidentKind kind) { return RowOf(kind).about; }
+std::string_view IncidentShortName(IncidentKind kind) { return RowOf(kind).short_name; }
+
+bool IncidentCounts::any() const {
+  return std::ranges::any_of(n, [](int32_t count) { return count > 0; });
+}
+
+Status ParseIncidents(std::string_view text, IncidentCounts* counts) {
+  std::vector<std::string_view> names;
+  for (const KindRow& row : kKinds) names.push_back(row.name);
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    const std::string_view item = text.substr(0, comma);
+    text = comma == std::string_view::npos ? std::string_view() : text.substr(comma + 1);
+    const size_t equals = item.find('=');
+    const std::string_view name = item.substr(0, equals);
+    const auto known = std::ranges::find(names, name);
+    if (known == names.end()) {
+      const std::string_view near = Nearest(name, names);
+      return absl::InvalidArgumentError(fmt::format(
+          "--incidents {}: no kind of incident is called that{}; `--incidents list` has all", name,
+          near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+    }
+    int32_t n = 0;
+    const std::string_view number =
+        equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1);
+    const char* end = number.data() + number.size();
+    const auto read = std::from_chars(number.data(), end, n);
+    if (number.empty() || read.ec != std::errc{} || read.ptr != end || n < 0 || n > kMaxIncidents)
+      return absl::InvalidArgumentError(fmt::format(
+          "--incidents {}: write KIND=N with N from 0 to {}", item, kMaxIncidents));
+    int32_t& sum = counts->n[static_cast<size_t>(known - names.begin())];
+    sum = std::min(kMaxIncidents, sum + n);
+  }
+  return absl::OkStatus();
+}
+
+std::string IncidentList() {
+  std::string out;
+  for (const KindRow& row : kKinds) out += fmt::format("{:<24}{}\n", row.name, row.about);
+  return out;
+}
+
+}  // namespace flopwatch::simulate
