@@ -131,6 +131,7 @@ Api::Impl::Impl(ApiSources sources)
   AddAdviseRoutes(&query, sources.prices, &table);
   AddIdleRoutes(&query, sources.prices, &table);
   AddStragglerRoutes(&query, &table);
+  AddRegressionRoutes(&query, &table);
   AddJobRoutes(&memory, &query, &table);
   AddDivergenceRoutes(&query, &table);
   AddApplicationRoutes(&query, live == nullptr ? nullptr : &live->application, &table);

@@ -54,6 +54,8 @@ void AddAdviseRoutes(const query::Query* query, const fleet::Prices* prices, Rou
 void AddIdleRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table);
 // routes_stragglers.cc: GPUs that hold their jobs back.
 void AddStragglerRoutes(const query::Query* query, RouteTable* table);
+// routes_regressions.cc: what got worse across the runs of a workflow or within one.
+void AddRegressionRoutes(const query::Query* query, RouteTable* table);
 
 // routes_divergence.cc: MFU against OFU.
 void AddDivergenceRoutes(const query::Query* query, RouteTable* table);

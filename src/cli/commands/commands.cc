@@ -13,6 +13,8 @@ const std::vector<CommandEntry>& Commands() {
       {"advise", AddAdvise},
       {"idle", AddIdle},
       {"stragglers", AddStragglers},
+      {"regressions", AddRegressions},
+      {"compare", AddCompare},
       {"divergence", AddDivergence},
       {"report", AddReport},
       {"trace", AddTrace},

@@ -14,6 +14,8 @@ Args AddUsage(Args app, Run* run);
 Args AddAdvise(Args app, Run* run);
 Args AddIdle(Args app, Run* run);
 Args AddStragglers(Args app, Run* run);
+Args AddRegressions(Args app, Run* run);
+Args AddCompare(Args app, Run* run);
 Args AddDivergence(Args app, Run* run);
 Args AddReport(Args app, Run* run);
 Args AddTrace(Args app, Run* run);
