@@ -23,21 +23,21 @@ std::string LinkOf(const fleet::Action& action, store::Window window) {
                        FormatTime(window.to));
   };
   switch (action.cause) {
-    case fleet::Cause::kIdleHeld:
+    case fleet::ActionCause::kIdleHeld:
       return path(action.users == 1 && action.user_names.front() == action.subject
                       ? fmt::format("idle?user={}&", net::PercentEncode(action.subject))
                       : "idle?");
-    case fleet::Cause::kRegression:
+    case fleet::ActionCause::kRegression:
       return path(fmt::format("regressions?workflow={}&", net::PercentEncode(action.subject)));
-    case fleet::Cause::kStraggler:
+    case fleet::ActionCause::kStraggler:
       return path("stragglers?");
-    case fleet::Cause::kBelowPeers:
+    case fleet::ActionCause::kBelowPeers:
       return path(fmt::format("jobs?workflow={}&", net::PercentEncode(action.subject)));
-    case fleet::Cause::kHostsOut:
+    case fleet::ActionCause::kHostsOut:
       return path(fmt::format("sankey/nodes?loss={}&", action.subject));
-    case fleet::Cause::kStranded:
+    case fleet::ActionCause::kStranded:
       return path("sankey?");
-    case fleet::Cause::kNoMfu:
+    case fleet::ActionCause::kNoMfu:
       return path("usage?by=workflow&");
   }
   return "";
@@ -52,10 +52,10 @@ void WriteSubjects(JsonWriter& json, std::string_view name, const std::vector<st
 void WriteAction(JsonWriter& json, const fleet::Action& a, double allocated_s,
                  store::Window window) {
   json.BeginObject().Field("action", fleet::ActionText(a));
-  json.Field("cause", fleet::kCauseNames[static_cast<size_t>(a.cause)]);
+  json.Field("cause", fleet::kActionCauseNames[static_cast<size_t>(a.cause)]);
   json.TextField("subject", a.subject).Field("gpu_seconds", a.gpu_seconds);
-  json.Field("of_allocated", a.gpu_seconds ? query::MeanOf(*a.gpu_seconds, allocated_s)
-                                           : std::nullopt);
+  json.Field("of_allocated",
+             a.gpu_seconds ? query::MeanOf(*a.gpu_seconds, allocated_s) : std::nullopt);
   json.Field("money", a.money);
   json.Field("money_coverage",
              a.gpu_seconds ? query::MeanOf(a.priced_s, *a.gpu_seconds) : std::nullopt);

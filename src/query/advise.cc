@@ -18,8 +18,8 @@
 namespace flopwatch::query {
 namespace {
 
-using fleet::Cause;
-using fleet::Claim;
+using fleet::ActionCause;
+using fleet::LossClaim;
 
 // A change of less is within what a fleet's mix does by itself.
 constexpr double kGrowth = 0.2, kFall = 0.1;
@@ -62,9 +62,8 @@ class Adviser {
 
   Status CollectJobs() {
     View view = view_;
-    FW_ASSIGN_OR_RETURN(
-        const UsageByAnswer usage,
-        UsageOf(query_, &view, JobJoin::kStamped, UsageBy::kJob, prices_));
+    FW_ASSIGN_OR_RETURN(const UsageByAnswer usage,
+                        UsageOf(query_, &view, JobJoin::kStamped, UsageBy::kJob, prices_));
     view_ = view;
     const AttemptsByJob attempts = AttemptsIn(memory_, view_.window);
     for (const UsageGroup& g : usage.groups) {
@@ -99,9 +98,9 @@ class Adviser {
     return it == by_key_.end() ? std::nullopt : std::optional(it->second);
   }
 
-  Claim& Add(Cause cause, std::string subject, std::optional<size_t> job, Claim::Of of,
-             double amount) {
-    Claim& claim = claims_.emplace_back();
+  LossClaim& Add(ActionCause cause, std::string subject, std::optional<size_t> job,
+                 LossClaim::Of of, double amount) {
+    LossClaim& claim = claims_.emplace_back();
     claim.cause = cause;
     claim.subject = std::move(subject);
     claim.job = job;
@@ -115,8 +114,8 @@ class Adviser {
     store::Window w = view_.window;
     const double hours = ToSeconds(w.to - w.from) / 3600;
     const double gpus = std::max(1.0, answer_.allocated_s / 3600 / hours);
-    const auto allowed = static_cast<Micros>(
-        std::max(1.0, kAdviseRawGpuHours / gpus) * static_cast<double>(kMicrosPerHour));
+    const auto allowed = static_cast<Micros>(std::max(1.0, kAdviseRawGpuHours / gpus) *
+                                             static_cast<double>(kMicrosPerHour));
     w.from = std::max(w.from, w.to - std::min(longest, allowed));
     return w;
   }
@@ -133,11 +132,12 @@ class Adviser {
       without.push_back(i);
     }
     if (seconds < kLeastShareWithoutMfu * answer_.allocated_s || without.empty()) return;
-    const std::string evidence = fmt::format(
-        "{:.0f} GPU-hours of tensor work in {} jobs report no MFU{}", seconds / 3600,
-        without.size(), any ? "" : "; no job reports any");
+    const std::string evidence =
+        fmt::format("{:.0f} GPU-hours of tensor work in {} jobs report no MFU{}", seconds / 3600,
+                    without.size(), any ? "" : "; no job reports any");
     for (const size_t i : without) {
-      Add(Cause::kNoMfu, "", i, Claim::Of::kSeconds, jobs_[i].gpu_seconds).evidence = evidence;
+      Add(ActionCause::kNoMfu, "", i, LossClaim::Of::kSeconds, jobs_[i].gpu_seconds).evidence =
+          evidence;
     }
   }
 
@@ -153,11 +153,10 @@ class Adviser {
       const auto job = JobOf(row.job);
       if (!job) continue;
       const std::string& user = row.user.empty() ? jobs_[*job].user : row.user;
-      Claim& claim = Add(Cause::kIdleHeld, user.empty() ? "job " + row.job : user, job,
-                         Claim::Of::kSeconds, row.held.gpu_s);
-      claim.evidence =
-          fmt::format("job {}: {}: {}", row.job, fleet::IdleStateName(row.held.state),
-                      fleet::IdleEvidence(row.held));
+      LossClaim& claim = Add(ActionCause::kIdleHeld, user.empty() ? "job " + row.job : user, job,
+                             LossClaim::Of::kSeconds, row.held.gpu_s);
+      claim.evidence = fmt::format("job {}: {}: {}", row.job, fleet::IdleStateName(row.held.state),
+                                   fleet::IdleEvidence(row.held));
       if (!row.nodes.empty()) claim.node = row.nodes.front();
     }
     return absl::OkStatus();
@@ -170,26 +169,28 @@ class Adviser {
                        view_.window.to};
     FW_ASSIGN_OR_RETURN(const RegressionAnswer found, FindRegressions(query_, question));
     for (size_t k = 0; k < found.judgement.findings.size(); ++k) {
-      const fleet::Finding& f = found.judgement.findings[k];
+      const fleet::Regression& f = found.judgement.findings[k];
       if (!fleet::IsRegression(f.cause) || f.change >= 0) continue;
-      const fleet::Workflow& workflow = found.set.workflows[f.workflow];
-      const std::string subject = workflow.name.empty() ? "(no name)" : workflow.name;
-      const size_t end = f.within_run ? f.at + 1 : f.end;
-      for (size_t r = f.at; r < std::min(end, workflow.runs.size()); ++r) {
-        const auto job = JobOf(workflow.runs[r].key);
+      const fleet::WorkflowRuns& workflow = found.set.workflows[f.workflow];
+      const size_t end = std::min(f.within_run ? f.at + 1 : f.end, workflow.runs.size());
+      for (size_t r = f.at; r < end; ++r) {
+        const auto job = JobOf(workflow.runs[r].job);
         if (!job) continue;
-        // Of a change within a run the part of its time in the window that came after it.
-        double part = 1;
-        if (f.within_run && f.from > view_.window.from) {
-          const Micros begin = std::max(view_.window.from, workflow.runs[r].start);
-          const double length = ToSeconds(view_.window.to - begin);
-          part = length > 0 ? std::clamp(ToSeconds(view_.window.to - f.from) / length, 0.0, 1.0) : 0;
-        }
-        Add(Cause::kRegression, subject, job, Claim::Of::kShareOfRest, -f.change * part).evidence =
-            found.evidence[k];
+        const double part = f.within_run ? PartSince(workflow.runs[r], f.from) : 1;
+        Add(ActionCause::kRegression, workflow.name, job, LossClaim::Of::kShareOfRest,
+            -f.change * part)
+            .evidence = found.evidence[k];
       }
     }
     return absl::OkStatus();
+  }
+
+  // Of a run's time in the window the part after `since`.
+  double PartSince(const fleet::WorkflowRun& run, Micros since) const {
+    const Micros begin = std::max(view_.window.from, run.from);
+    const Micros end = std::min(view_.window.to, run.to > 0 ? run.to : view_.window.to);
+    if (end <= begin) return 0;
+    return std::clamp(ToSeconds(end - since) / ToSeconds(end - begin), 0.0, 1.0);
   }
 
   Status ClaimStragglers() {
@@ -199,8 +200,8 @@ class Adviser {
     question.window = window;
     FW_ASSIGN_OR_RETURN(const StragglerAnswer found, StragglersIn(query_, question));
     if (window.from > view_.window.from) {
-      answer_.notes.push_back(fmt::format("stragglers are those seen from {} on",
-                                          FormatTime(window.from)));
+      answer_.notes.push_back(
+          fmt::format("stragglers are those seen from {} on", FormatTime(window.from)));
     }
     // A job waits for its slowest GPU: mending another one brings nothing yet.
     std::map<size_t, const StragglerRow*> slowest;
@@ -213,13 +214,12 @@ class Adviser {
     for (const auto& [job, row] : slowest) {
       const double deficit = *row->found.deficit;
       const std::string& node = row->gpu.labels.node;
-      const bool host = row->found.kind == fleet::StragglerKind::kHost;
-      Claim& claim = Add(Cause::kStraggler, host ? node : row->gpu.key.uuid, job,
-                         Claim::Of::kShareOfRest, deficit / (1 + deficit));
-      claim.evidence = fmt::format(
-          "job {}: {} on {} is {:.1f} % slower than its peers ({})", row->job.key,
-          host ? "every GPU" : row->gpu.key.uuid, node, 100 * deficit,
-          fleet::StragglerKindName(row->found.kind));
+      const bool host = row->found.whole_host;
+      LossClaim& claim = Add(ActionCause::kStraggler, host ? node : row->gpu.key.uuid, job,
+                             LossClaim::Of::kShareOfRest, deficit / (1 + deficit));
+      claim.evidence = fmt::format("job {}: {} on {} is {:.1f} % slower than its peers ({})",
+                                   row->job.key, host ? "every GPU" : row->gpu.key.uuid, node,
+                                   100 * deficit, fleet::StragglerKindName(row->found.kind));
       claim.node = node;
       if (!host) claim.gpu = row->gpu.key.uuid;
     }
@@ -247,7 +247,7 @@ class Adviser {
       const std::string& workflow = std::get<0>(key);
       for (const fleet::PeerRun& run : runs) {
         if (!fleet::BelowPeers(run, *goal)) continue;
-        Add(Cause::kBelowPeers, workflow, run.job, Claim::Of::kShortfall,
+        Add(ActionCause::kBelowPeers, workflow, run.job, LossClaim::Of::kShortfall,
             fleet::Shortfall(run, *goal))
             .evidence = fmt::format(
             "job {}: OFU {:.1f} %, where a quarter of {} runs of its workflow and size reach "
@@ -268,19 +268,21 @@ class Adviser {
     for (const auto& [user, of_user] : by_user) {
       const auto goal = fleet::GoalOf(of_user);
       if (!goal) continue;
-      if (best == nullptr || goal->median > high.median) std::tie(best, high) = std::pair(&user, *goal);
-      if (worst == nullptr || goal->median < low.median) std::tie(worst, low) = std::pair(&user, *goal);
+      if (best == nullptr || goal->median > high.median)
+        std::tie(best, high) = std::pair(&user, *goal);
+      if (worst == nullptr || goal->median < low.median)
+        std::tie(worst, low) = std::pair(&user, *goal);
     }
     if (best == nullptr || best == worst || low.median > (1 - kFall) * high.median ||
         high.median - low.median < 3 * std::max(high.scatter, low.scatter))
       return;
     for (const fleet::PeerRun& run : by_user[*worst]) {
-      Add(Cause::kBelowPeers, workflow, run.job, Claim::Of::kShortfall,
+      Add(ActionCause::kBelowPeers, workflow, run.job, LossClaim::Of::kShortfall,
           fleet::Shortfall(run, high))
-          .evidence = fmt::format("{}'s runs reach an OFU of {:.1f} %, those of {} {:.1f} % "
-                                  "(medians of {} and {} runs of one size)",
-                                  *worst, 100 * low.median, *best, 100 * high.median, low.runs,
-                                  high.runs);
+          .evidence = fmt::format(
+          "{}'s runs reach an OFU of {:.1f} %, those of {} {:.1f} % "
+          "(medians of {} and {} runs of one size)",
+          *worst, 100 * low.median, *best, 100 * high.median, low.runs, high.runs);
     }
   }
 
@@ -289,8 +291,7 @@ class Adviser {
     View before = memory_.StoredView(
         {view_.window.from - (view_.window.to - view_.window.from), view_.window.from});
     if (before.window.from >= before.window.to) return absl::OkStatus();
-    const auto usage =
-        UsageOf(query_, &before, JobJoin::kStamped, UsageBy::kWorkflow, prices_);
+    const auto usage = UsageOf(query_, &before, JobJoin::kStamped, UsageBy::kWorkflow, prices_);
     FW_RETURN_IF_ERROR(usage.status());
     std::map<std::string, Usage> now;
     for (size_t i = 0; i < jobs_.size(); ++i) {
@@ -312,7 +313,7 @@ class Adviser {
         const auto ofu = facts_[i].usage.Ofu();
         if (jobs_[i].workflow != g.name || !ofu || *ofu >= *was) continue;
         const double computable = facts_[i].usage.sums.ofu.computable_s;
-        Add(Cause::kBelowPeers, g.name, i, Claim::Of::kShortfall,
+        Add(ActionCause::kBelowPeers, g.name, i, LossClaim::Of::kShortfall,
             fleet::Shortfall({i, *ofu, computable, jobs_[i].gpu_seconds}, {.ofu = *was}))
             .evidence = evidence;
       }
@@ -326,28 +327,29 @@ class Adviser {
                         SankeyOver(query_, &view, JobJoin::kStamped, {}, prices_));
     for (const fleet::SankeyLoss& loss : sankey.losses) {
       if (loss.before == fleet::SankeyLevel::kSchedulable && loss.name != "maintenance") {
-        Nobodys(Cause::kHostsOut, std::string(loss.name), loss, loss.gpu_seconds,
+        Nobodys(ActionCause::kHostsOut, std::string(loss.name), loss, loss.gpu_seconds,
                 fmt::format("{}: {:.0f} GPU-hours", loss.title, loss.gpu_seconds / 3600));
         for (const auto& [reason, seconds] : loss.reasons) {
-          Nobodys(Cause::kHostsOut, std::string(loss.name), loss, 0,
+          Nobodys(ActionCause::kHostsOut, std::string(loss.name), loss, 0,
                   fmt::format("\"{}\": {:.0f} GPU-hours", reason, seconds / 3600));
         }
       }
       if (loss.name == "idle_hosts_queued" || loss.name == "free_queued") {
-        Nobodys(Cause::kStranded, "queue", loss, loss.gpu_seconds,
+        Nobodys(ActionCause::kStranded, "queue", loss, loss.gpu_seconds,
                 fmt::format("{}: {:.0f} GPU-hours", loss.title, loss.gpu_seconds / 3600));
       }
     }
     return absl::OkStatus();
   }
-  void Nobodys(Cause cause, std::string subject, const fleet::SankeyLoss& loss, double seconds,
-               std::string evidence) {
+  void Nobodys(ActionCause cause, std::string subject, const fleet::SankeyLoss& loss,
+               double seconds, std::string evidence) {
     if (seconds <= 0) {  // more of what the one before says
       if (!claims_.empty() && claims_.back().cause == cause && claims_.back().subject == subject)
         claims_.back().evidence += "; " + evidence;
       return;
     }
-    Claim& claim = Add(cause, std::move(subject), std::nullopt, Claim::Of::kSeconds, seconds);
+    LossClaim& claim =
+        Add(cause, std::move(subject), std::nullopt, LossClaim::Of::kSeconds, seconds);
     claim.money = loss.money;
     claim.evidence = std::move(evidence);
   }
@@ -364,7 +366,7 @@ class Adviser {
   std::vector<JobFacts> facts_;  // of the jobs, in their order
   absl::flat_hash_map<std::string, size_t> by_key_;
   absl::flat_hash_map<int32_t, size_t> by_id_;
-  std::vector<Claim> claims_;
+  std::vector<LossClaim> claims_;
 };
 
 }  // namespace

@@ -10,10 +10,10 @@
 namespace flopwatch::fleet {
 namespace {
 
-using Of = Claim::Of;
+using Of = LossClaim::Of;
 
-Claim OfJob(Cause cause, std::string subject, size_t job, Of of, double amount) {
-  Claim claim;
+LossClaim OfJob(ActionCause cause, std::string subject, size_t job, Of of, double amount) {
+  LossClaim claim;
   claim.cause = cause;
   claim.subject = std::move(subject);
   claim.job = job;
@@ -37,29 +37,29 @@ TEST(Advice, ATimeIsClaimedOnceStrongestEvidenceFirst) {
   // 400 idle; half of the 600 that are left to the regression; a tenth of the 300 after it to the
   // straggler; and of 800 that are missing to its peers the 70 that nobody has explained.
   const auto actions = Advise(jobs,
-                              {OfJob(Cause::kBelowPeers, "peers", 0, Of::kShortfall, 800),
-                               OfJob(Cause::kStraggler, "gpu", 0, Of::kShareOfRest, 0.1),
-                               OfJob(Cause::kIdleHeld, "user", 0, Of::kSeconds, 400),
-                               OfJob(Cause::kRegression, "wf", 0, Of::kShareOfRest, 0.5)},
+                              {OfJob(ActionCause::kBelowPeers, "peers", 0, Of::kShortfall, 800),
+                               OfJob(ActionCause::kStraggler, "gpu", 0, Of::kShareOfRest, 0.1),
+                               OfJob(ActionCause::kIdleHeld, "user", 0, Of::kSeconds, 400),
+                               OfJob(ActionCause::kRegression, "wf", 0, Of::kShareOfRest, 0.5)},
                               0);
   ASSERT_EQ(actions.size(), 4u);
-  EXPECT_EQ(actions[0].cause, Cause::kIdleHeld);
+  EXPECT_EQ(actions[0].cause, ActionCause::kIdleHeld);
   EXPECT_DOUBLE_EQ(*actions[0].gpu_seconds, 400);
   EXPECT_DOUBLE_EQ(*actions[0].money, 800);
-  EXPECT_EQ(actions[1].cause, Cause::kRegression);
+  EXPECT_EQ(actions[1].cause, ActionCause::kRegression);
   EXPECT_DOUBLE_EQ(*actions[1].gpu_seconds, 300);
-  EXPECT_EQ(actions[2].cause, Cause::kBelowPeers);
+  EXPECT_EQ(actions[2].cause, ActionCause::kBelowPeers);
   EXPECT_DOUBLE_EQ(*actions[2].gpu_seconds, 70);
-  EXPECT_EQ(actions[3].cause, Cause::kStraggler);
+  EXPECT_EQ(actions[3].cause, ActionCause::kStraggler);
   EXPECT_DOUBLE_EQ(*actions[3].gpu_seconds, 30);
 }
 
 TEST(Advice, ClaimsOfASubjectAreOneAction) {
   const std::vector<AdviceJob> jobs = {Job("a", 100, 1.0), Job("b", 100)};
   const auto actions = Advise(jobs,
-                              {OfJob(Cause::kIdleHeld, "ann", 0, Of::kSeconds, 40),
-                               OfJob(Cause::kIdleHeld, "ann", 1, Of::kSeconds, 60),
-                               OfJob(Cause::kIdleHeld, "bob", 1, Of::kSeconds, 1)},
+                              {OfJob(ActionCause::kIdleHeld, "ann", 0, Of::kSeconds, 40),
+                               OfJob(ActionCause::kIdleHeld, "ann", 1, Of::kSeconds, 60),
+                               OfJob(ActionCause::kIdleHeld, "bob", 1, Of::kSeconds, 1)},
                               2);
   ASSERT_EQ(actions.size(), 1u);  // bob's one second is below what is worth an action
   EXPECT_DOUBLE_EQ(*actions[0].gpu_seconds, 100);
@@ -72,17 +72,17 @@ TEST(Advice, ClaimsOfASubjectAreOneAction) {
 
 TEST(Advice, WhatIsNotLostHasNoSecondsAndComesLast) {
   const std::vector<AdviceJob> jobs = {Job("a", 100, 1.0)};
-  Claim out;
-  out.cause = Cause::kHostsOut;
+  LossClaim out;
+  out.cause = ActionCause::kHostsOut;
   out.subject = "Not responding";
   out.amount = 5;
   out.node = "n1";
-  const auto actions = Advise(jobs, {OfJob(Cause::kNoMfu, "", 0, Of::kSeconds, 100), out}, 0);
+  const auto actions = Advise(jobs, {OfJob(ActionCause::kNoMfu, "", 0, Of::kSeconds, 100), out}, 0);
   ASSERT_EQ(actions.size(), 2u);
-  EXPECT_EQ(actions[0].cause, Cause::kHostsOut);
+  EXPECT_EQ(actions[0].cause, ActionCause::kHostsOut);
   EXPECT_FALSE(actions[0].money.has_value());
   EXPECT_EQ(actions[0].nodes, 1);
-  EXPECT_EQ(actions[1].cause, Cause::kNoMfu);
+  EXPECT_EQ(actions[1].cause, ActionCause::kNoMfu);
   EXPECT_FALSE(actions[1].gpu_seconds.has_value());
   EXPECT_FALSE(actions[1].money.has_value());
   EXPECT_EQ(actions[1].jobs, 1);
@@ -93,10 +93,10 @@ TEST(Advice, NumbersThatAreNoneClaimNothing) {
                                        Job("b", 10)};
   const double inf = std::numeric_limits<double>::infinity();
   EXPECT_TRUE(Advise(jobs,
-                     {OfJob(Cause::kIdleHeld, "u", 0, Of::kSeconds, 5),
-                      OfJob(Cause::kIdleHeld, "u", 1, Of::kSeconds, -5),
-                      OfJob(Cause::kStraggler, "g", 1, Of::kShareOfRest, inf),
-                      OfJob(Cause::kStraggler, "g", 99, Of::kSeconds, 5)},
+                     {OfJob(ActionCause::kIdleHeld, "u", 0, Of::kSeconds, 5),
+                      OfJob(ActionCause::kIdleHeld, "u", 1, Of::kSeconds, -5),
+                      OfJob(ActionCause::kStraggler, "g", 1, Of::kShareOfRest, inf),
+                      OfJob(ActionCause::kStraggler, "g", 99, Of::kSeconds, 5)},
                      0)
                   .empty());
 }
@@ -105,12 +105,12 @@ RC_GTEST_PROP(Advice, NoGpuSecondStandsInTwoActions, ()) {
   const auto n = *rc::gen::inRange<size_t>(1, 5);
   std::vector<AdviceJob> jobs;
   for (size_t i = 0; i < n; ++i) jobs.push_back(Job(std::to_string(i), 100.0 * (i + 1)));
-  std::vector<Claim> claims;
+  std::vector<LossClaim> claims;
   const auto count = *rc::gen::inRange(0, 30);
   for (int i = 0; i < count; ++i) {
     const auto of = static_cast<Of>(*rc::gen::inRange(0, 3));
     const double amount = *rc::gen::inRange(0, 1000);
-    claims.push_back(OfJob(static_cast<Cause>(*rc::gen::inRange(0, 4)),
+    claims.push_back(OfJob(static_cast<ActionCause>(*rc::gen::inRange(0, 4)),
                            std::to_string(*rc::gen::inRange(0, 3)), *rc::gen::inRange<size_t>(0, n),
                            of, of == Of::kShareOfRest ? amount / 1000 : amount));
   }
@@ -119,7 +119,7 @@ RC_GTEST_PROP(Advice, NoGpuSecondStandsInTwoActions, ()) {
   for (const Action& a : actions) sum += *a.gpu_seconds;
   RC_ASSERT(sum <= 100.0 * static_cast<double>(n * (n + 1)) / 2 + 1e-6);
   // Nor does the order of the claims matter to what is lost in all.
-  std::vector<Claim> reversed(claims.rbegin(), claims.rend());
+  std::vector<LossClaim> reversed(claims.rbegin(), claims.rend());
   double other = 0;
   for (const Action& a : Advise(jobs, reversed, 0, 100)) other += *a.gpu_seconds;
   RC_ASSERT(std::abs(sum - other) < 1e-6);

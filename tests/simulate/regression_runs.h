@@ -19,8 +19,8 @@ namespace flopwatch::simulate {
 
 struct FleetRuns {
   std::vector<fleet::WorkflowRuns> workflows;
-  std::vector<int32_t> ids;                    // of the workflows, in the demand model
-  std::vector<std::vector<int32_t>> jobs;      // of their runs, in Plan::jobs
+  std::vector<int32_t> ids;                // of the workflows, in the demand model
+  std::vector<std::vector<int32_t>> jobs;  // of their runs, in Plan::jobs
 };
 
 namespace regression_runs {

@@ -68,12 +68,13 @@ void JudgeFleet(const Fleet& f, uint64_t seed, Score* score) {
     if (x.within_run && disturbed.contains(runs.jobs[x.workflow][x.at])) continue;
     (x.within_run ? within : across).insert(x.workflow);
     if (verbose) {
-      fmt::print("seed {} accused {} {} run {} of {}{}: {} {:.4f} -> {:.4f} change {:.3f} scatter "
-                 "{:.4f} n {}/{} conf {:.5f} kind {}\n",
-                 seed, runs.workflows[x.workflow].name, x.within_run ? "WITHIN" : "across", x.at,
-                 runs.workflows[x.workflow].runs.size(), "", fleet::ChangeCauseName(x.cause), x.before,
-                 x.after, x.change, x.scatter, x.runs_before, x.runs_after, x.confidence,
-                 static_cast<int>(m.plan.jobs[runs.jobs[x.workflow][x.at]].kind));
+      fmt::print(
+          "seed {} accused {} {} run {} of {}{}: {} {:.4f} -> {:.4f} change {:.3f} scatter "
+          "{:.4f} n {}/{} conf {:.5f} kind {}\n",
+          seed, runs.workflows[x.workflow].name, x.within_run ? "WITHIN" : "across", x.at,
+          runs.workflows[x.workflow].runs.size(), "", fleet::ChangeCauseName(x.cause), x.before,
+          x.after, x.change, x.scatter, x.runs_before, x.runs_after, x.confidence,
+          static_cast<int>(m.plan.jobs[runs.jobs[x.workflow][x.at]].kind));
     }
   }
   score->innocents += static_cast<int>(all.judged);
@@ -94,8 +95,7 @@ void JudgeFleet(const Fleet& f, uint64_t seed, Score* score) {
     size_t begin = list.size();
     for (size_t k = 0; k < list.size(); ++k)
       if (m.plan.jobs[runs.jobs[w][k]].run >= first) begin = std::min(begin, k);
-    for (size_t k = begin; k < list.size(); ++k)
-      mixed |= m.plan.jobs[runs.jobs[w][k]].run < first;
+    for (size_t k = begin; k < list.size(); ++k) mixed |= m.plan.jobs[runs.jobs[w][k]].run < first;
     size_t before = 0, after = 0, end = begin;
     for (size_t k = 0; k < begin; ++k) before += IsMeasurable(list[k]);
     while (end < list.size() && after < 3) after += IsMeasurable(list[end++]);
@@ -157,12 +157,14 @@ TEST_P(Regressions, PlantedAreFoundAndOthersAreNotAccused) {
     ASSERT_NE(f, nullptr);
     JudgeFleet(*f, seed, &score);
   }
-  fmt::print("planted {}, of three times the scatter {}: found {}, with the first run {}; 2.5 times "
-             "{} of {}; accused {} across and {} within of {}\n",
-             score.planted, score.clear, score.found, score.right, score.large_found, score.large,
-             score.accused, score.accused_within, score.innocents);
+  fmt::print(
+      "planted {}, of three times the scatter {}: found {}, with the first run {}; 2.5 times "
+      "{} of {}; accused {} across and {} within of {}\n",
+      score.planted, score.clear, score.found, score.right, score.large_found, score.large,
+      score.accused, score.accused_within, score.innocents);
   for (const auto& [over, bin] : score.curve)
-    fmt::print("  {:2} to {:2} times the scatter: {} of {}\n", over, over + 1, bin.second, bin.first);
+    fmt::print("  {:2} to {:2} times the scatter: {} of {}\n", over, over + 1, bin.second,
+               bin.first);
 }
 
 INSTANTIATE_TEST_SUITE_P(Presets, Regressions,

@@ -58,10 +58,11 @@ std::string NothingToAdvise(const Json& answer) {
 
 std::string AdviceCard(const Json& answer, const ViewOptions& v) {
   if (answer["actions"].array().empty()) return NothingToAdvise(answer) + "\n";
-  std::string out = Paint(v, Tone::kBold, "What to do first") + "   " +
-                    WindowView::From(answer["window"]).Text() + "\n" +
-                    fmt::format("{} GPU-hours held by jobs; no GPU-second stands in two actions\n\n",
-                                GpuHours(answer["allocated_gpu_seconds"].number_or(0)));
+  std::string out =
+      Paint(v, Tone::kBold, "What to do first") + "   " +
+      WindowView::From(answer["window"]).Text() + "\n" +
+      fmt::format("{} GPU-hours held by jobs; no GPU-second stands in two actions\n\n",
+                  GpuHours(answer["allocated_gpu_seconds"].number_or(0)));
   out += AdviceList(answer, v, 2);
   for (const Json& note : answer["notes"].array())
     out += "\n" + Wrap(note.text(), v.width, "note: ", "      ");
@@ -72,11 +73,11 @@ Table AdviceTable(const Json& answer) {
   using enum ColumnFormat;
   const std::string currency = answer["currency"].text();
   Table t;
-  t.columns = ColumnsOf(
-      Column{"action", "action"}, Column{"gpu_seconds", "gpu time", kGpuHours},
-      Column{"money", currency.empty() ? "money" : currency, kMoney}, Column{"cause", "cause"},
-      Column{"subject", "subject"}, Column{"jobs", "jobs", kCount}, Column{"evidence", "evidence"},
-      Column{"basis", "basis"}, Column{"link", "link"});
+  t.columns = ColumnsOf(Column{"action", "action"}, Column{"gpu_seconds", "gpu time", kGpuHours},
+                        Column{"money", currency.empty() ? "money" : currency, kMoney},
+                        Column{"cause", "cause"}, Column{"subject", "subject"},
+                        Column{"jobs", "jobs", kCount}, Column{"evidence", "evidence"},
+                        Column{"basis", "basis"}, Column{"link", "link"});
   for (const Json& a : answer["actions"].array()) {
     AddRow(&t, TextCell(a["action"]), NumberCell(a["gpu_seconds"]), NumberCell(a["money"]),
            TextCell(a["cause"]), TextCell(a["subject"]), IntegerCell(a["subjects"]["jobs_total"]),

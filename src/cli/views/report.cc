@@ -9,7 +9,6 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "cli/views/advise.h"
-#include "cli/views/advise.h"
 #include "cli/views/columns.h"
 #include "cli/views/report_parts.h"
 
@@ -257,11 +256,10 @@ std::string DivergenceRemark(const ReportDivergence& d) {
 Table ReportAdvice(const Report& r) {
   const std::string currency = r.advice["currency"].text();
   Table t;
-  t.columns = ColumnsOf(Column{"action", "action"},
-                        Column{"gpu_seconds", "brings GPU-h", ColumnFormat::kGpuHours},
-                        Column{"money", currency.empty() ? "money" : currency,
-                               ColumnFormat::kMoney},
-                        Column{"evidence", "evidence"});
+  t.columns = ColumnsOf(
+      Column{"action", "action"}, Column{"gpu_seconds", "brings GPU-h", ColumnFormat::kGpuHours},
+      Column{"money", currency.empty() ? "money" : currency, ColumnFormat::kMoney},
+      Column{"evidence", "evidence"});
   for (const Json& a : r.advice["actions"].array()) {
     t.rows.push_back({TextCell(a["action"]), NumberCell(a["gpu_seconds"]), NumberCell(a["money"]),
                       FirstEvidence(a)});

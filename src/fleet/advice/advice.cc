@@ -13,14 +13,14 @@ double Sane(double v) { return std::isfinite(v) && v > 0 ? v : 0; }
 
 // What a claim was given of its job's time, or of nobody's.
 struct Granted {
-  const Claim* claim = nullptr;
+  const LossClaim* claim = nullptr;
   double seconds = 0;
 };
 
-// Hands each job's time out once, in the order of Cause.
-std::vector<Granted> Grant(absl::Span<const AdviceJob> jobs, absl::Span<const Claim> claims) {
+// Hands each job's time out once, in the order of ActionCause.
+std::vector<Granted> Grant(absl::Span<const AdviceJob> jobs, absl::Span<const LossClaim> claims) {
   std::vector<Granted> granted;
-  for (const Claim& claim : claims)
+  for (const LossClaim& claim : claims)
     if (!claim.job || *claim.job < jobs.size()) granted.push_back({&claim, 0});
   // Outright seconds before shares of a rest, larger claims first, so that the order in which
   // things were found changes nothing.
@@ -40,13 +40,13 @@ std::vector<Granted> Grant(absl::Span<const AdviceJob> jobs, absl::Span<const Cl
     double& rest = left[*g.claim->job];
     double& known = explained[*g.claim->job];
     switch (g.claim->of) {
-      case Claim::Of::kSeconds:
+      case LossClaim::Of::kSeconds:
         g.seconds = std::min(amount, rest);
         break;
-      case Claim::Of::kShareOfRest:
+      case LossClaim::Of::kShareOfRest:
         g.seconds = std::min(amount, 1.0) * rest;
         break;
-      case Claim::Of::kShortfall:
+      case LossClaim::Of::kShortfall:
         g.seconds = std::clamp(amount - known, 0.0, rest);
         break;
     }
@@ -104,7 +104,7 @@ Action ActionOf(absl::Span<const AdviceJob> jobs, std::vector<Granted> parts) {
         action.evidence.size() < kMostEvidence)
       action.evidence.push_back(g.claim->evidence);
   }
-  if (action.cause == Cause::kNoMfu) {
+  if (action.cause == ActionCause::kNoMfu) {
     action.money.reset();  // of time that is not known to be lost
     action.priced_s = 0;
   } else {
@@ -126,12 +126,12 @@ double Quantile(const std::vector<double>& sorted, double q) {
 
 }  // namespace
 
-std::vector<Action> Advise(absl::Span<const AdviceJob> jobs, absl::Span<const Claim> claims,
+std::vector<Action> Advise(absl::Span<const AdviceJob> jobs, absl::Span<const LossClaim> claims,
                            double least_seconds, size_t most) {
-  std::map<std::pair<Cause, std::string_view>, std::vector<Granted>> by_subject;
+  std::map<std::pair<ActionCause, std::string_view>, std::vector<Granted>> by_subject;
   for (const Granted& g : Grant(jobs, claims)) {
     // What nothing was left for says nothing, but that no MFU is known costs nothing anyway.
-    if (g.seconds > 0 || g.claim->cause == Cause::kNoMfu)
+    if (g.seconds > 0 || g.claim->cause == ActionCause::kNoMfu)
       by_subject[{g.claim->cause, g.claim->subject}].push_back(g);
   }
   std::vector<Action> actions;

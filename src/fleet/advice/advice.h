@@ -2,9 +2,9 @@
 // reckoned from, so that no GPU-second stands in two of them.
 //
 // Whoever found something (idle time, a regression, a straggler, hosts that are out) says what it
-// cost whom, as a Claim. A job's time is handed out once: claims of a job are met in the order of
-// Cause, strongest evidence first, each from what the ones before it left. What comparable runs
-// reach comes last, and only for what nothing else explains. Pure; any thread.
+// cost whom, as a LossClaim. A job's time is handed out once: claims of a job are met in the order
+// of ActionCause, strongest evidence first, each from what the ones before it left. What comparable
+// runs reach comes last, and only for what nothing else explains. Pure; any thread.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 namespace flopwatch::fleet {
 
 // Strongest evidence first: a job's time goes to the first of them that claims it.
-enum class Cause : uint8_t {
+enum class ActionCause : uint8_t {
   kIdleHeld,    // allocated, and nothing ran
   kRegression,  // a workflow's runs reach less than those before
   kStraggler,   // one GPU or node holds a synchronous job back
@@ -28,7 +28,7 @@ enum class Cause : uint8_t {
   kStranded,    // free GPUs beside a queue, or on hosts that are busy
   kNoMfu,       // no application says what it computes: nothing is lost by it, nothing is known
 };
-inline constexpr std::string_view kCauseNames[] = {
+inline constexpr std::string_view kActionCauseNames[] = {
     "idle_held", "regression", "straggler", "below_peers", "hosts_out", "stranded", "no_mfu"};
 
 inline constexpr size_t kMostActions = 10;
@@ -42,8 +42,8 @@ struct AdviceJob {
   std::optional<double> per_second;  // what a GPU-second of it costs; nullopt = no price
 };
 
-struct Claim {
-  Cause cause = Cause::kIdleHeld;
+struct LossClaim {
+  ActionCause cause = ActionCause::kIdleHeld;
   // Claims of one cause and subject are one action: a user, a workflow, a GPU, a reason.
   std::string subject;
   // Index into the jobs; nullopt = of no job (kHostsOut, kStranded): `seconds` and `money` alone.
@@ -58,7 +58,7 @@ struct Claim {
 };
 
 struct Action {
-  Cause cause = Cause::kIdleHeld;
+  ActionCause cause = ActionCause::kIdleHeld;
   std::string subject;
   // What it brings; nullopt where nothing is lost by it (kNoMfu).
   std::optional<double> gpu_seconds;
@@ -72,7 +72,7 @@ struct Action {
 
 // Actions by GPU-seconds, largest first; those without any last. Claims of less than
 // `least_seconds` in sum are no action. Amounts that are not finite or below 0 count as 0.
-std::vector<Action> Advise(absl::Span<const AdviceJob> jobs, absl::Span<const Claim> claims,
+std::vector<Action> Advise(absl::Span<const AdviceJob> jobs, absl::Span<const LossClaim> claims,
                            double least_seconds, size_t most = kMostActions);
 
 // --- what comparable runs reach ---

@@ -20,47 +20,47 @@ std::string StragglerText(const Action& a) {
 
 std::string ActionText(const Action& a) {
   switch (a.cause) {
-    case Cause::kIdleHeld:
+    case ActionCause::kIdleHeld:
       return a.subject.starts_with("job ")
                  ? fmt::format("Release what {} holds and does not use", a.subject)
                  : fmt::format("Ask {} to release what {} {} and {} not use", a.subject,
                                Counted(a.jobs, "job"), a.jobs == 1 ? "holds" : "hold",
                                a.jobs == 1 ? "does" : "do");
-    case Cause::kRegression:
+    case ActionCause::kRegression:
       return fmt::format("Find out what changed in {}: {} {} since", a.subject,
                          Counted(a.jobs, "run"), a.jobs == 1 ? "is slower" : "are slower");
-    case Cause::kStraggler:
+    case ActionCause::kStraggler:
       return StragglerText(a);
-    case Cause::kBelowPeers:
+    case ActionCause::kBelowPeers:
       return fmt::format("Bring {} of {} to what others of it reach", Counted(a.jobs, "run"),
                          a.subject);
-    case Cause::kHostsOut:
+    case ActionCause::kHostsOut:
       return fmt::format("Bring back hosts that are {}",
                          a.subject == "powered_down" ? "powered down" : a.subject);
-    case Cause::kStranded:
+    case ActionCause::kStranded:
       return "Give out GPUs that are free while jobs wait: fewer or smaller pieces are left over";
-    case Cause::kNoMfu:
+    case ActionCause::kNoMfu:
       return fmt::format("Let {} report an MFU: what they compute is not known",
                          Counted(a.jobs, "job"));
   }
   return "";
 }
 
-std::string_view BasisOf(Cause cause) {
+std::string_view BasisOf(ActionCause cause) {
   switch (cause) {
-    case Cause::kIdleHeld:
+    case ActionCause::kIdleHeld:
       return "GPU-seconds that were held while nothing ran";
-    case Cause::kRegression:
+    case ActionCause::kRegression:
       return "GPU-seconds that the same work took less before the change";
-    case Cause::kStraggler:
+    case ActionCause::kStraggler:
       return "GPU-seconds of the whole job that its slowest GPU costs, against its other GPUs";
-    case Cause::kBelowPeers:
+    case ActionCause::kBelowPeers:
       return "what comparable runs reach: the 75th percentile of the same workflow and size";
-    case Cause::kHostsOut:
+    case ActionCause::kHostsOut:
       return "GPU-seconds of hosts that took no work";
-    case Cause::kStranded:
+    case ActionCause::kStranded:
       return "GPU-seconds that were free while somebody waited for GPUs of the same partition";
-    case Cause::kNoMfu:
+    case ActionCause::kNoMfu:
       return "no loss: time whose work cannot be compared with what was asked for";
   }
   return "";

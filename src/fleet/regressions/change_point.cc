@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<size_t, 4> kLengths = {3, 6, 12, kLongestSide};
 // Median absolute deviation to standard deviation, of normal values.
 constexpr double kMadToSd = 1.4826;
-constexpr double kWinsorAt = 3;  // robust standard deviations
+constexpr double kWinsorAt = 3;      // robust standard deviations
 constexpr size_t kLeastSeries = 10;  // for a prior
 constexpr double kMostDegrees = 30;  // that a prior counts for, however alike the series are
 
@@ -121,10 +121,9 @@ class Sides {
       c.p = c.before == c.after ? 1 : 0;
       return c;
     }
-    const double t =
-        std::abs(c.before - c.after) /
-        (c.scatter * std::sqrt(options_.alike / static_cast<double>(before.size()) +
-                               options_.alike / static_cast<double>(after.size())));
+    const double t = std::abs(c.before - c.after) /
+                     (c.scatter * std::sqrt(options_.alike / static_cast<double>(before.size()) +
+                                            options_.alike / static_cast<double>(after.size())));
     c.p = 2 * StudentTail(t, std::max(1.0, degrees));
     return c;
   }
@@ -141,7 +140,7 @@ class Sides {
 
 // The clearest change within [from, to), p corrected for the places that were looked at.
 std::optional<LevelChange> Clearest(absl::Span<const double> values, size_t from, size_t to,
-                               const ChangeOptions& options, Sides* sides) {
+                                    const ChangeOptions& options, Sides* sides) {
   std::optional<LevelChange> best;
   double looked = 0;
   for (size_t at = from + options.min_before; at + options.min_after <= to; ++at) {
@@ -251,7 +250,8 @@ ScatterPrior PriorOf(absl::Span<const SeriesVariance> series) {
   return prior;
 }
 
-std::vector<LevelChange> FindChanges(absl::Span<const double> values, const ChangeOptions& options) {
+std::vector<LevelChange> FindChanges(absl::Span<const double> values,
+                                     const ChangeOptions& options) {
   std::vector<LevelChange> out;
   Sides sides(options);
   FindWithin(values, 0, values.size(), options, &sides, &out);

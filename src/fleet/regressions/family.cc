@@ -46,11 +46,11 @@ ChangeCause FamilyOf(ChangeMetric metric, const OfuFactors& before, const OfuFac
   if (!before.clock || !after.clock) return ChangeCause::kUnknown;
   if (clock >= std::max(sm, tensor)) return ChangeCause::kClock;
   if (!before.tensor_per_sm || !after.tensor_per_sm) return ChangeCause::kUnknown;
-  if (const auto dram = FactorRatio(after.dram_active, before.dram_active); dram && *dram >= kMoreDram)
+  if (const auto dram = FactorRatio(after.dram_active, before.dram_active);
+      dram && *dram >= kMoreDram)
     return ChangeCause::kMemory;
   if (sm > tensor) return ChangeCause::kSm;
-  if (const auto power = FactorRatio(after.power_w, expected_power_w);
-      power && *power < kLessPower)
+  if (const auto power = FactorRatio(after.power_w, expected_power_w); power && *power < kLessPower)
     return ChangeCause::kNetwork;
   return ChangeCause::kTensor;
 }

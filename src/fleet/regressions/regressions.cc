@@ -8,7 +8,6 @@
 #include <tuple>
 #include <utility>
 
-
 namespace flopwatch::fleet {
 namespace {
 
@@ -45,7 +44,7 @@ constexpr double kNineTenths = 1.645;
 struct MeasuredRun {
   size_t run = 0;  // in the workflow
   WorkSums sums;
-  double ofu = 0;  // logarithm
+  double ofu = 0;              // logarithm
   std::optional<double> duty;  // likewise; none of a run that is hardly more than its start
   const RunSetting* setting = nullptr;
 };
@@ -100,8 +99,7 @@ std::optional<MeasuredRun> MeasureRun(const WorkflowRun& run, size_t index) {
   const auto ofu = m.sums.BusyOfu();
   // The first and the last step have the start and the end of the run in them.
   double duty = 0;
-  if (work.size() >= kLeastInnerSteps + 2)
-    duty = UsualDuty({work.begin() + 1, work.end() - 1});
+  if (work.size() >= kLeastInnerSteps + 2) duty = UsualDuty({work.begin() + 1, work.end() - 1});
   const double least =
       kLeastBusySeconds * static_cast<double>(std::max<int64_t>(1, run.setting.gpus));
   if (!ofu || *ofu < kLeastOfu || m.sums.busy_s < least) return std::nullopt;
@@ -202,8 +200,8 @@ std::vector<RunSetting> SettingsOf(const WorkflowRuns& workflow) {
   for (const WorkflowRun& run : workflow.runs) out.push_back(run.setting);
   const auto fill = [&](RunSetting* to, const RunSetting& from) {
     if (to->gpus <= 0) to->gpus = from.gpus;
-    for (std::string RunSetting::*const m : {&RunSetting::gpu_model, &RunSetting::model,
-                                             &RunSetting::precision})
+    for (std::string RunSetting::*const m :
+         {&RunSetting::gpu_model, &RunSetting::model, &RunSetting::precision})
       if ((to->*m).empty()) to->*m = from.*m;
   };
   for (size_t k = 1; k < out.size(); ++k) fill(&out[k], out[k - 1]);
@@ -230,8 +228,7 @@ class WorkflowJudge {
                 std::vector<Regression>* out, PowerPlanes* powers)
       : workflow_(workflow), index_(index), options_(options), out_(out), powers_(powers) {
     settings_ = SettingsOf(workflow);
-    const size_t first =
-        workflow.runs.size() - std::min(workflow.runs.size(), kMostRuns);
+    const size_t first = workflow.runs.size() - std::min(workflow.runs.size(), kMostRuns);
     for (size_t k = first; k < workflow.runs.size(); ++k) {
       if (auto m = MeasureRun(workflow.runs[k], k)) {
         m->setting = &settings_[k];
@@ -413,7 +410,8 @@ class WorkflowJudge {
     return weight > 0 ? sum / weight : 0;
   }
 
-  void Fill(const WorkSums& before, const WorkSums& after, const LevelChange& c, Regression* f) const {
+  void Fill(const WorkSums& before, const WorkSums& after, const LevelChange& c,
+            Regression* f) const {
     f->before = MetricOf(before, f->metric).value_or(0);
     f->after = MetricOf(after, f->metric).value_or(0);
     f->change = std::expm1(c.after - c.before);
@@ -437,7 +435,8 @@ class WorkflowJudge {
       Micros length = run.steps[1].at - run.steps[0].at;
       for (size_t s = 1; s < run.steps.size(); ++s)
         length = std::min(length, run.steps[s].at - run.steps[s - 1].at);
-      const auto steps = static_cast<size_t>(std::max<Micros>(1, kBlock / std::max<Micros>(1, length)));
+      const auto steps =
+          static_cast<size_t>(std::max<Micros>(1, kBlock / std::max<Micros>(1, length)));
       std::vector<const RunStep*> work = WorkOf(run);
       double longest = 0;
       for (const RunStep* s : work) longest = std::max(longest, s->sums.busy_s);
@@ -471,8 +470,7 @@ class WorkflowJudge {
   }
 
   static double ScatterOf(std::vector<double> differences) {
-    const auto at = differences.begin() +
-                    static_cast<std::ptrdiff_t>(differences.size() * 9 / 10);
+    const auto at = differences.begin() + static_cast<std::ptrdiff_t>(differences.size() * 9 / 10);
     std::nth_element(differences.begin(), at, differences.end());
     return *at / (kNineTenths * std::sqrt(2.0));
   }
@@ -545,7 +543,7 @@ class WorkflowJudge {
   const PowerPlanes* powers_;
   std::vector<RunSetting> settings_;
   std::vector<MeasuredRun> measured_;
-  std::vector<std::vector<size_t>> groups_;  // of measured runs, by what was set
+  std::vector<std::vector<size_t>> groups_;      // of measured runs, by what was set
   std::vector<std::vector<BlockOfRun>> blocks_;  // of measured runs
 };
 
@@ -576,7 +574,8 @@ std::optional<ChangeCause> SettingDifference(const RunSetting& a, const RunSetti
   return std::nullopt;
 }
 
-RegressionJudgement JudgeWorkflows(absl::Span<const WorkflowRuns> workflows, const RegressionOptions& options) {
+RegressionJudgement JudgeWorkflows(absl::Span<const WorkflowRuns> workflows,
+                                   const RegressionOptions& options) {
   RegressionJudgement out;
   out.workflows = workflows.size();
   std::vector<WorkflowJudge> judges;
@@ -612,8 +611,8 @@ RegressionJudgement JudgeWorkflows(absl::Span<const WorkflowRuns> workflows, con
       if (const auto s = j.BlockScatter(metric)) scatters.push_back(*s);
     // Where the workflow itself cannot say: more than nine of ten workflows show.
     std::ranges::sort(scatters);
-    const double usual = scatters.size() < kLeastScatters ? kUnknownScatter
-                                                          : scatters[scatters.size() * 9 / 10];
+    const double usual =
+        scatters.size() < kLeastScatters ? kUnknownScatter : scatters[scatters.size() * 9 / 10];
     for (WorkflowJudge& j : judges) j.Within(metric, usual);
   }
   DropDoubles(&out.findings);

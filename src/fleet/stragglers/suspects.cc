@@ -31,7 +31,7 @@ constexpr ErrorKind kErrors[] = {
 constexpr size_t kErrorKinds = std::size(kErrors);
 // Where errors come from what holds a job back there may be few or many.
 const double kRateDecades = std::log(1e4);
-constexpr double kLeastRateSd = 0.5;  // of the logarithm of the rate of those that mean nothing
+constexpr double kLeastRateSd = 0.5;   // of the logarithm of the rate of those that mean nothing
 constexpr double kLeastShare = 0.002;  // of GPUs that show some
 
 // One GPU in so many holds its job back that way, before the fleet was looked at; and at most.
@@ -143,9 +143,7 @@ class SuspectFinder {
   }
 
  private:
-  const GpuWork& WorkOf(const RankTraits& r) const {
-    return *RankOf(r).work;
-  }
+  const GpuWork& WorkOf(const RankTraits& r) const { return *RankOf(r).work; }
   const StragglerRank& RankOf(const RankTraits& r) const {
     return jobs_[r.job].ranks[estimates_[r.job].ranks[r.rank].rank];
   }
@@ -221,11 +219,10 @@ class SuspectFinder {
       const double usual = (1 - kOddReading) * NormalDensity(n, sd_[kNvlink]) + kOddReading;
       l.nothing *= usual;
       l.stall *= usual;
-      l.link *= (1 - kCarriesLess) * usual +
-                kCarriesLess *
-                    (NormalBelow((n - kLeastCarried) / sd_[kNvlink]) -
-                     NormalBelow((n - kMostCarried) / sd_[kNvlink])) /
-                    (kMostCarried - kLeastCarried);
+      l.link *= (1 - kCarriesLess) * usual + kCarriesLess *
+                                                 (NormalBelow((n - kLeastCarried) / sd_[kNvlink]) -
+                                                  NormalBelow((n - kMostCarried) / sd_[kNvlink])) /
+                                                 (kMostCarried - kLeastCarried);
     }
     for (size_t e = 0; e < kErrorKinds; ++e) {
       const double rate = r.rate[e];
