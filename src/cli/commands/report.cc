@@ -1,4 +1,6 @@
 // flopwatch report: the fleet over a window as one document.
+#include <fmt/format.h>
+
 #include <memory>
 #include <string>
 
@@ -80,7 +82,7 @@ StatusOr<Report> AskForReport(Context& context, const ReportOptions& o) {
   if (advice.ok()) {
     report.advice = *std::move(advice);
   } else if (!absl::IsNotFound(advice.status())) {
-    context.Say("report: without what to do first: " + MessageOf(advice.status()));
+    context.Say(fmt::format("report: without what to do first: {}", MessageOf(advice.status())));
   }
   report.source = context.ApiSource();
   report.written = FormatTime(FloorTo(Now(), kMicrosPerSecond));
