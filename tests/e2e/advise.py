@@ -31,7 +31,6 @@ def truth_losses(truth):
     def add(cause, subject, amount):
         losses[cause, subject] = losses.get((cause, subject), 0) + amount
 
-    jobs = {j["key"]: j for j in truth["jobs"]}
     for job in truth["jobs"]:
         for amount in job.get("idle_s", {}).values():
             add("idle_held", job["user"], amount)
@@ -44,14 +43,24 @@ def truth_losses(truth):
                     continue
                 lost = job["work"]["allocated_us"] / 1e6 - sum(job.get("idle_s", {}).values())
                 add("regression", event["entity"], max(0, lost) * (1 - event["size"]))
-        if kind.startswith("straggler_") and event.get("planted"):
-            job = jobs.get(event["job"])
-            if job is None:
+    for job in truth["jobs"]:
+        # A step takes as long as its slowest GPU: without it, as long as the next slowest.
+        slow = job.get("gpus_slow", [])
+        if not slow or job["gpus"] < 2:
+            continue
+        edges = sorted({at(s[k], end) for s in slow for k in ("start", "end")})
+        for begin, until in zip(edges, edges[1:]):
+            now = {}
+            for s in slow:
+                if at(s["start"], start) <= begin and at(s["end"], end) >= until:
+                    who = s["node"] if s["kind"] == "host" else s["gpu"]
+                    now[who] = max(now.get(who, 1), s["factor"])
+            ranked = sorted(now.items(), key=lambda item: -item[1])
+            if not ranked:
                 continue
-            held = job["gpus"] * (min(end, at(event["end"], end))
-                                  - max(start, at(event["start"], start)))
-            subject = event["node"] if kind == "straggler_host" else event["entity"]
-            add("straggler", subject, max(0, held) * (1 - 1 / event["size"]))
+            following = ranked[1][1] if len(ranked) > 1 else 1
+            add("straggler", ranked[0][0],
+                job["gpus"] * (until - begin) * (1 - following / ranked[0][1]))
     return losses
 
 
