@@ -214,6 +214,7 @@ export interface TableColumn<Row> {
   name: ComponentChildren;
   text?: boolean; // left-aligned
   minor?: boolean; // left out on a narrow screen
+  wrap?: boolean; // sentences: several lines instead of cut
   sort?: string; // key of the order this column gives; absent = not sortable
   first?: 'asc' | 'desc'; // order at the first click
   show: (row: Row) => ComponentChildren;
@@ -229,8 +230,8 @@ interface TableProps<Row> {
   dim?: boolean;
 }
 
-const cellClass = (c: { text?: boolean; minor?: boolean }): string =>
-  `${c.text ? 'text' : ''}${c.minor ? ' minor' : ''}`;
+const cellClass = (c: { text?: boolean; minor?: boolean; wrap?: boolean }): string =>
+  `${c.text ? 'text' : ''}${c.minor ? ' minor' : ''}${c.wrap ? ' wrap' : ''}`;
 
 export function Table<Row>({ columns, rows, rowKey, label, order, onOrder, dim }: TableProps<Row>) {
   return (

@@ -38,7 +38,13 @@ const idleColumns = (currency: string | null): TableColumn<IdleRow>[] => [
     ),
   },
   { id: 'since', name: 'Since', minor: true, show: (r) => <When time={r.since} /> },
-  { id: 'evidence', name: 'What the counters show', text: true, show: (r) => r.evidence },
+  {
+    id: 'evidence',
+    name: 'What the counters show',
+    text: true,
+    wrap: true,
+    show: (r) => r.evidence,
+  },
 ];
 
 function IdleHeld({ from, to }: { from: string; to: string }) {
@@ -111,6 +117,7 @@ const stragglerColumns: TableColumn<Straggler>[] = [
     id: 'evidence',
     name: 'What the counters show',
     text: true,
+    wrap: true,
     show: (r) =>
       r.evidence
         .map((e) => {

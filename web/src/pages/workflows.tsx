@@ -44,7 +44,7 @@ const columns: TableColumn<Regression>[] = [
   },
   { id: 'cause', name: 'Cause', text: true, show: (r) => r.cause.replaceAll('_', ' ') },
   { id: 'lost', name: 'Lost GPU-h', show: (r) => gpuHours(r.lost_gpu_seconds) },
-  { id: 'evidence', name: 'Evidence', text: true, show: (r) => r.evidence },
+  { id: 'evidence', name: 'Evidence', text: true, wrap: true, show: (r) => r.evidence },
 ];
 
 const csv = (found: Regressions) => ({
