@@ -236,6 +236,13 @@ net::Uploads Api::Uploads() const {
 
 const std::vector<Endpoint>& Api::endpoints() const { return impl_->table.endpoints(); }
 
+bool Api::MayTakeLong(const Request& request) const {
+  const Route* const route = RouteOf(request);
+  if (route == nullptr) return false;
+  const auto exact = request.Query(kJoinExactly.name);
+  return route->slow || (exact.has_value() && *exact != "0" && *exact != "false");
+}
+
 const Route* Api::RouteOf(const Request& request) const {
   const RouteTable::Match match = impl_->table.Find(request.method, request.path);
   return match.endpoint == nullptr ? nullptr : &match.endpoint->route;

@@ -68,6 +68,8 @@ class Api {
   std::optional<net::Response> AtOnce(const net::Request& request) const;
   // May read the store and take long.
   net::Response OnWorker(const net::Request& request) const;
+  // Whether OnWorker() may run for half a minute: SQL of a user, and raw samples joined on demand.
+  bool MayTakeLong(const net::Request& request) const;
   // Does either, for callers that may wait.
   net::Response Handle(const net::Request& request) const;
   // Bodies of uploaded traces go to disk as they arrive. Valid as long as this object.

@@ -111,6 +111,7 @@ struct Route {
   std::vector<Media> body = {};  // none: the route takes no body
   std::string_view body_help = {};
   bool any_parameters = false;  // whatever stands behind '?' is none of its business
+  bool slow = false;            // on a worker it may run for half a minute (net::ServerOptions)
 };
 
 inline Route Get(std::string_view path, std::string_view operation, std::string_view summary,
@@ -126,6 +127,11 @@ inline Route Post(std::string_view path, std::string_view operation, std::string
                   std::string_view body_help = {}) {
   return {"POST",          path,     operation, summary, std::move(parameters), std::move(answers),
           std::move(body), body_help};
+}
+
+inline Route Slow(Route route) {
+  route.slow = true;
+  return route;
 }
 
 class Arguments;

@@ -91,13 +91,13 @@ Result PostSql(store::Store& store, std::string_view text) {
 
 void AddSqlRoutes(store::Store* store, RouteTable* table) {
   const Answer offline = Refused(503, "Not ready, or offline.");
-  table->Add(Get("/api/v1/sql", "getSql", "Read-only SQL on the stored tables",
-                 {&kSqlText, &kSqlLimit}, {Ok("SqlResult"), BadParameter(), offline}),
+  table->Add(Slow(Get("/api/v1/sql", "getSql", "Read-only SQL on the stored tables",
+                      {&kSqlText, &kSqlLimit}, {Ok("SqlResult"), BadParameter(), offline})),
              {}, [store](const Call& call) { return GetSql(*store, call.args); });
-  table->Add(
-      Post("/api/v1/sql", "postSql", "Read-only SQL on the stored tables", {},
-           {Ok("SqlResult"), BadParameter(), OtherSite(), offline}, {{kJsonType, "SqlRequest"}}),
-      {}, [store](const Call& call) { return PostSql(*store, call.request.body); });
+  table->Add(Slow(Post("/api/v1/sql", "postSql", "Read-only SQL on the stored tables", {},
+                       {Ok("SqlResult"), BadParameter(), OtherSite(), offline},
+                       {{kJsonType, "SqlRequest"}})),
+             {}, [store](const Call& call) { return PostSql(*store, call.request.body); });
 }
 
 }  // namespace flopwatch::api

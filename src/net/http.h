@@ -76,8 +76,11 @@ struct ServerOptions {
   // KiB of an answer.
   Micros idle_timeout = 60 * kMicrosPerSecond;
   // Requests that are not answered at once run here; when the queue is full the answer is 503.
-  int workers = 2;
+  int workers = 4;
   int max_queued = 64;
+  // Which of them may run for long; empty = none. They wait in a queue of their own and leave two
+  // workers to the others, bodies that are unpacked leave one.
+  std::function<bool(const Request& request)> is_slow = {};
 };
 
 // Counts since the start.

@@ -314,8 +314,12 @@ void ServerConnection::HandleRequest() {
   if (!packed) {
     if (auto answer = shared_.AnswerAtOnce(*request)) return Send(*std::move(answer));
   }
-  const bool queued =
-      shared_.pool.TrySubmit([self = shared_from_this(), request, packed]() mutable {
+  const bool slow = shared_.options.is_slow && shared_.options.is_slow(*request);
+  const auto pace = slow     ? WorkerPool::Pace::kSlow
+                    : packed ? WorkerPool::Pace::kUnpacks
+                             : WorkerPool::Pace::kUsual;
+  const bool queued = shared_.pool.TrySubmit(
+      [self = shared_from_this(), request, packed]() mutable {
         // Shared for the same reason as the request; compressed here so that it costs no loop time.
         ServerState& shared = self->shared_;
         const auto response = std::make_shared<Response>(packed ? shared.AnswerPacked(request.get())
@@ -324,7 +328,8 @@ void ServerConnection::HandleRequest() {
         // Moved, so that the connection never ends on this thread.
         asio::io_context& io = self->loop_.io;
         asio::post(io, [self = std::move(self), response] { self->Send(std::move(*response)); });
-      });
+      },
+      pace);
   if (!queued)
     RefuseKeepingConnection(503, "too many slow requests at once; try again in a moment");
 }

@@ -59,7 +59,11 @@ class HostGatherer {
  public:
   HostGatherer(const Memory& memory, Window window, const HardwareFilter& filter,
                const fleet::Prices& prices)
-      : memory_(memory), window_(window), filter_(filter), prices_(prices) {}
+      : memory_(memory),
+        window_(window),
+        filter_(filter),
+        prices_(prices),
+        lookup_(&prices, &memory.catalog()) {}
 
   Hosts Gather() {
     Boards();
@@ -185,8 +189,7 @@ class HostGatherer {
     }
     Unite(&node->host.queued);
     if (!prices_.empty())
-      node->host.price =
-          &prices_.Of(node->model, memory_.catalog(), node->cluster, node->partitions);
+      node->host.price = &lookup_.Of(node->model, node->cluster, node->partitions);
     out_.hosts.emplace_back(name, std::move(node->host));
   }
 
@@ -194,6 +197,7 @@ class HostGatherer {
   const Window window_;
   const HardwareFilter& filter_;
   const fleet::Prices& prices_;
+  fleet::PriceLookup lookup_;
   absl::flat_hash_map<std::string, Node> nodes_;
   absl::flat_hash_map<int32_t, std::pair<std::string, size_t>> board_at_;
   absl::flat_hash_map<int32_t, std::pair<int32_t, double>> instance_of_;

@@ -55,12 +55,13 @@ absl::flat_hash_map<int32_t, fleet::Money> CostByJob(const Memory& memory, Windo
                                                      const fleet::Prices& prices) {
   absl::flat_hash_map<int32_t, fleet::Money> cost;
   absl::flat_hash_map<int32_t, const fleet::PriceHistory*> history;  // by entity
+  fleet::PriceLookup lookup(&prices, &memory.catalog());
   memory.ForEachHeld(window, [&](int32_t entity, double fraction, Micros from, Micros to,
                                  absl::Span<const int32_t> holders) {
     const auto [it, fresh] = history.try_emplace(entity, nullptr);
     if (fresh) {
       const auto e = memory.registry().entity(entity);
-      it->second = &prices.Of(e.has_value() ? e->labels.model : "", memory.catalog());
+      it->second = &lookup.Of(e.has_value() ? e->labels.model : "");
     }
     const fleet::Money each =
         it->second->Over(from, to) * (fraction / static_cast<double>(holders.size()));
@@ -69,20 +70,29 @@ absl::flat_hash_map<int32_t, fleet::Money> CostByJob(const Memory& memory, Windo
   return cost;
 }
 
-// Sums of held time of the GPUs of these hosts, as parts of whole boards.
-StatusOr<store::UsageSums> MeasuredOn(const Query& query, Window window,
-                                      const absl::flat_hash_set<std::string>& hosts) {
+// Sums of held time of the GPUs of these hosts, as parts of whole boards, into `input`.
+Status MeasureOn(const Query& query, Window window, const absl::flat_hash_set<std::string>& hosts,
+                 SankeyInput* input) {
   FW_ASSIGN_OR_RETURN(const std::vector<store::GpuUsage> gpus,
                       query.store().UsageByGpu(window, store::kAnyJob));
-  store::UsageSums sums;
+  absl::flat_hash_map<int32_t, double> held;  // seconds of whole boards, by entity
+  query.memory().ForEachHeld(window, [&](int32_t entity, double fraction, Micros from, Micros to,
+                                         absl::Span<const int32_t> /*holders*/) {
+    held[entity] += fraction * ToSeconds(to - from);
+  });
+  input->covered_s.emplace();
   const ingest::Registry& registry = query.memory().registry();
   for (const store::GpuUsage& g : gpus) {
     const auto e = registry.entity(g.entity);
     if (!e.has_value()) continue;
     const std::string node = e->labels.node.empty() ? "GPU " + e->key.uuid : e->labels.node;
-    if (hosts.contains(node)) sums += efficiency::OfGpu(g.sums, registry.Fraction(g.entity));
+    if (!hosts.contains(node)) continue;
+    const store::UsageSums sums = efficiency::OfGpu(g.sums, registry.Fraction(g.entity));
+    input->measured += sums;
+    const auto of = held.find(g.entity);
+    fleet::AddCovered(of == held.end() ? 0 : of->second, sums, &*input->covered_s);
   }
-  return sums;
+  return absl::OkStatus();
 }
 
 bool OfAccount(const AttemptsByJob& attempts, const std::string& job, const std::string& account) {
@@ -101,6 +111,7 @@ Sankey OfOneAccount(const Memory& memory, const JobList& jobs, Window window,
   if (!jobs.described) memory.Describe(absl::MakeSpan(rows));
   double held_s = 0;
   store::UsageSums measured;
+  SankeyInput::Covered covered = {};
   SankeyInput::LossMoney money;
   absl::flat_hash_set<std::string> seen;
   for (const JobRow& row : rows) {
@@ -108,6 +119,7 @@ Sankey OfOneAccount(const Memory& memory, const JobList& jobs, Window window,
     seen.insert(row.record.key);
     held_s += row.usage.expected_s;
     measured += row.usage.sums;
+    fleet::AddCovered(row.usage.expected_s, row.usage.sums, &covered);
     const auto c = cost.find(row.id);
     if (c != cost.end() && row.usage.expected_s > 0)
       AddMoney(row.usage.expected_s, row.usage.sums, c->second.amount / row.usage.expected_s,
@@ -119,6 +131,7 @@ Sankey OfOneAccount(const Memory& memory, const JobList& jobs, Window window,
       if (a.account == account) held_s += HeldSeconds(a, window);
   }
   SankeyInput input = OfHeld(held_s, measured);
+  input.covered_s = covered;
   if (!prices.empty() && !prices.by_place()) input.money = std::move(money);
   Sankey sankey = fleet::MakeSankey(input);
   sankey.notes.insert(sankey.notes.begin(),
@@ -159,7 +172,7 @@ StatusOr<Sankey> SankeyOver(const Query& query, View* view, JobJoin join,
   if (!filter.hardware.empty()) {
     absl::flat_hash_set<std::string> names;
     for (const auto& [name, host] : hosts.hosts) names.insert(name);
-    FW_ASSIGN_OR_RETURN(input.measured, MeasuredOn(query, window, names));
+    FW_RETURN_IF_ERROR(MeasureOn(query, window, names, &input));
     return fleet::MakeSankey(input);
   }
   if (!hosts.any_owner) {
@@ -167,7 +180,11 @@ StatusOr<Sankey> SankeyOver(const Query& query, View* view, JobJoin join,
     input.measured = fleet.usage.sums;
     return fleet::MakeSankey(input);
   }
-  for (const JobRow& row : jobs->rows) input.measured += row.usage.sums;
+  input.covered_s.emplace();
+  for (const JobRow& row : jobs->rows) {
+    input.measured += row.usage.sums;
+    fleet::AddCovered(row.usage.expected_s, row.usage.sums, &*input.covered_s);
+  }
   FW_ASSIGN_OR_RETURN(const Fleet fleet, query.FleetOver(*view, /*step=*/kMicrosPerDay));
   input.busy_without_owner_s = fleet.usage.sums.gpu_util_s - input.measured.gpu_util_s;
   if (!prices.empty()) {

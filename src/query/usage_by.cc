@@ -101,6 +101,7 @@ class UsageGatherer {
         memory_(query.memory()),
         prices_(prices),
         by_(by),
+        lookup_(&prices, &memory_.catalog()),
         peaks_(&memory_.catalog()) {}
 
   StatusOr<UsageByAnswer> Gather(View* view, JobJoin join) {
@@ -129,10 +130,9 @@ class UsageGatherer {
     return answer_.groups[place->second];
   }
 
-  const fleet::PriceHistory& PriceOf(const std::string& model, const AttemptRecord* attempt) const {
-    return attempt == nullptr
-               ? prices_.Of(model, memory_.catalog())
-               : prices_.Of(model, memory_.catalog(), attempt->cluster, attempt->partition);
+  const fleet::PriceHistory& PriceOf(const std::string& model, const AttemptRecord* attempt) {
+    return attempt == nullptr ? lookup_.Of(model)
+                              : lookup_.Of(model, attempt->cluster, attempt->partition);
   }
 
   // Calls f(entity, model, fraction, from, to, holders, what one holder's part costs) for each
@@ -457,6 +457,7 @@ class UsageGatherer {
   const Memory& memory_;
   const fleet::Prices& prices_;
   const UsageBy by_;
+  fleet::PriceLookup lookup_;
   Peaks peaks_;
   Window window_;
   AttemptsByJob attempts_;

@@ -104,9 +104,11 @@ Status Server::Parts::Listen() {
   };
   if (options.page) parts.ui = api::ServeUi;
   api = std::make_unique<api::Api>(std::move(parts));
+  net::ServerOptions listen = options.http;
+  listen.is_slow = [this](const net::Request& r) { return api->MayTakeLong(r); };
   FW_ASSIGN_OR_RETURN(
       http, net::HttpServer::Start(
-                options.http, [this](const net::Request& r) { return api->AtOnce(r); },
+                listen, [this](const net::Request& r) { return api->AtOnce(r); },
                 [this](const net::Request& r) { return api->OnWorker(r); }, api->Uploads()));
   serving = http.get();
   auto started = discovery::Discovery::Start(

@@ -401,6 +401,15 @@ TEST_F(ApiTest, WhatReadsTheStoreIsSlow) {
   EXPECT_FALSE(api_->IsSlow(MakeRequest("GET", "/nothing")));
 }
 
+TEST_F(ApiTest, SqlAndRawJoinsLeaveAWorkerToOthers) {
+  EXPECT_TRUE(api_->MayTakeLong(MakeRequest("GET", "/api/v1/sql?q=SELECT%201")));
+  EXPECT_TRUE(api_->MayTakeLong(MakeRequest("POST", "/api/v1/sql")));
+  EXPECT_TRUE(api_->MayTakeLong(MakeRequest("GET", "/api/v1/jobs?exact=true&from=now-14d")));
+  EXPECT_FALSE(api_->MayTakeLong(MakeRequest("GET", "/api/v1/jobs?exact=false&from=now-14d")));
+  EXPECT_FALSE(api_->MayTakeLong(MakeRequest("GET", "/api/v1/targets")));
+  EXPECT_FALSE(api_->MayTakeLong(MakeRequest("GET", "/nothing")));
+}
+
 // The GPUs of a running job come from memory: its numbers are those of the fixture's comment,
 // whatever a store would say.
 TEST_F(ApiTest, AJobsGpusComeFromMemory) {

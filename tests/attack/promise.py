@@ -7,6 +7,7 @@ import subprocess
 import time
 
 from harness import Process, check, scratch, until
+from others import Others
 from wire import post, series, snappy
 
 FLUSH_S = 2.0  # the last flush interval, and the one under way
@@ -99,13 +100,11 @@ def full_disk():
                 ("/api/v1/jobs/7/mfu", b'{"mfu": 0.4}', "application/json", None)):
             status, answer = post(server, path, body, kind, encoding)
             check(status == 503, f"{path} answers {status} {answer} while nothing can be stored")
-        waits = []
-        for _ in range(100):
-            begun = time.time()
-            check(server.json("/api/v1/gpus")["total"] == 1, "answers go on")
-            waits.append(time.time() - begun)
-            send(next(k))
-        check(sorted(waits)[98] < 1, f"answers took {sorted(waits)[98]} s at p99")
+        with Others(server.url, "pushes to a full disk"):
+            for _ in range(100):
+                check(server.json("/api/v1/gpus")["total"] == 1, "answers go on")
+                send(next(k))
+                time.sleep(0.02)
         last = next(k) - 1  # numbers below were sent; the last ones were refused
         os.remove(folder + "/ballast")
         until(lambda: send(1000)[0] == 200, "pushes are taken again")

@@ -103,6 +103,44 @@ TEST(SankeyTest, AMissingCounterIsAtLeastWhatTheLevelBelowShows) {
   EXPECT_EQ(s.levels[5].excess_s, 0);
 }
 
+// SMs that clock above the maximum tensor clock make OFU more than tensor activity. Both are
+// missing in the same 20 s: that says nothing of tensor activity there.
+TEST(SankeyTest, AClockAboveTheMaximumIsNoTensorActivity) {
+  SankeyInput in;
+  in.deployed_s = 100;
+  in.held = SankeyInput::Held{100, 100};
+  in.measured = Sums(80, 70, 50, 30, 32);
+  Sankey s = MakeSankey(in);
+  EXPECT_THAT(At(s, SankeyLevel::kTensorActive), testing::Optional(30.0));
+  EXPECT_THAT(At(s, SankeyLevel::kFullClock), testing::Optional(30.0));
+  EXPECT_NEAR(s.levels[7].excess_s, 2, 1e-12);
+  EXPECT_THAT(LossesOf(s), UnorderedElementsAre(Pair("unmeasured", 20), Pair("allocated_idle", 10),
+                                                Pair("sm_idle", 20), Pair("tensor_idle", 20)));
+  // OFU of the totals of cycles, where the ratio was missing for 1 s more: at most so much.
+  in.measured.tensor_span_s = 79;
+  s = MakeSankey(in);
+  EXPECT_THAT(At(s, SankeyLevel::kTensorActive), testing::Optional(31.0));
+  EXPECT_NEAR(s.levels[7].excess_s, 1, 1e-12);
+}
+
+// Two jobs of 50 s. The samples of one stand for 55 s, with 5 s of whoever was there before; of the
+// other 10 s are missing: these were not measured, whatever the first has too much.
+TEST(SankeyTest, WhatOneJobHasTooMuchIsNotAnothers) {
+  SankeyInput in;
+  in.deployed_s = 100;
+  in.held = SankeyInput::Held{100, 100};
+  in.measured = Sums(55 + 40, 90, 45, 20, 15);
+  EXPECT_EQ(LossesOf(MakeSankey(in))["unmeasured"], 5);
+  in.covered_s.emplace();
+  AddCovered(50, Sums(55, 55, 30, 10, 8), &*in.covered_s);
+  AddCovered(50, Sums(40, 35, 15, 10, 7), &*in.covered_s);
+  const Sankey s = MakeSankey(in);
+  EXPECT_EQ(LossesOf(s)["unmeasured"], 10);
+  EXPECT_EQ(LossesOf(s)["allocated_idle"], 0);
+  EXPECT_THAT(At(s, SankeyLevel::kBusy), testing::Optional(90.0));
+  EXPECT_THAT(s.levels[4].coverage, testing::Optional(0.9));
+}
+
 TEST(SankeyTest, ALevelNobodyMeasuresIsNotKnownAndNotZero) {
   SankeyInput in;
   in.deployed_s = 100;
@@ -183,6 +221,10 @@ RC_GTEST_PROP(SankeyProperty, ItAllAddsUp, ()) {
   if (*rc::gen::arbitrary<bool>()) in.measured.gpu_util_span_s = seconds();
   if (*rc::gen::arbitrary<bool>()) in.measured.sm_active_span_s = 0;
   if (*rc::gen::arbitrary<bool>()) in.measured.ofu.computable_s = 0;
+  if (*rc::gen::arbitrary<bool>()) {
+    in.covered_s.emplace();
+    AddCovered(seconds(), in.measured, &*in.covered_s);
+  }
   const Sankey s = MakeSankey(in);
   double sum = 0, above = in.deployed_s;
   for (const SankeyLoss& l : s.losses) {

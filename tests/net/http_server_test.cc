@@ -379,6 +379,46 @@ TEST(HttpServer, AThrowingHandlerIsA500) {
   EXPECT_THAT(r->body, Not(HasSubstr("boom")));
 }
 
+// More slow ones than there are workers, and more bodies to unpack: what is asked beside them is
+// answered, and they all are in the end.
+TEST(HttpServer, WhatIsSlowLeavesWorkersToOthers) {
+  std::latch release(1), two_slow(2), one_unpacked(1);
+  std::atomic<int> slow{0}, unpacked{0};
+  const auto is_slow = [](const Request& r) { return r.path == "/slow"; };
+  ServerOptions options;
+  options.workers = 4;
+  options.is_slow = is_slow;
+  const auto server = Serve(
+      [&](const Request& r) {
+        if (is_slow(r) && ++slow <= 2) two_slow.count_down();
+        if (r.path == "/packed" && ++unpacked <= 1) one_unpacked.count_down();
+        if (r.path != "/usual") release.wait();
+        return Text(r.path);
+      },
+      options, [](const Request&) { return true; });
+  std::vector<std::jthread> clients;
+  std::atomic<int> ok{0};
+  const auto ask = [&](const std::string& path, const FetchOptions& how) {
+    clients.emplace_back([&, path, how] {
+      if (Fetch(UrlOf(*server, path), how)->status == 200) ++ok;
+    });
+  };
+  for (int k = 0; k < 5; ++k) ask("/slow", {});
+  two_slow.wait();
+  for (int k = 0; k < 3; ++k) {
+    ask("/packed",
+        {.method = "POST", .body = Gzip("body"), .headers = {{"Content-Encoding", "gzip"}}});
+  }
+  one_unpacked.wait();
+  while (server->stats().requests < 8) std::this_thread::yield();
+  for (int k = 0; k < 3; ++k) EXPECT_EQ(Fetch(UrlOf(*server, "/usual"))->body, "/usual");
+  EXPECT_EQ(slow.load(), 2);
+  EXPECT_EQ(unpacked.load(), 1);
+  release.count_down();
+  clients.clear();
+  EXPECT_EQ(ok.load(), 8);
+}
+
 TEST(HttpServer, SlowRequestsDoNotHoldFastOnesAndTheQueueIsBounded) {
   std::latch release(1);
   std::atomic<int> running{0};
@@ -514,7 +554,7 @@ TEST(HttpServer, UnpacksOnAWorker) {
 // Bodies that are small as sent and large unpacked count as they are unpacked.
 TEST(HttpServer, BoundsUnpackedBodiesOfAllRequestsTogether) {
   ServerOptions options;
-  options.workers = 2;
+  options.workers = 3;
   options.max_body_bytes = 4 << 20;
   options.max_body_bytes_at_once = 6 << 20;
   std::atomic<int> inside{0};

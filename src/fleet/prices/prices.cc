@@ -159,8 +159,20 @@ StatusOr<Prices> Prices::Parse(std::string_view text, const hardware::Catalog& c
 
 const PriceHistory& Prices::Of(std::string_view reported_model, const hardware::Catalog& catalog,
                                std::string_view cluster, std::string_view partitions) const {
+  return PriceLookup(this, &catalog).Of(reported_model, cluster, partitions);
+}
+
+const PriceHistory& PriceLookup::Of(std::string_view reported_model, std::string_view cluster,
+                                    std::string_view partitions) {
+  if (prices_.empty()) return prices_.OfName("", cluster, partitions);
+  const auto [name, fresh] = names_.try_emplace(std::string(reported_model));
+  if (fresh) name->second = NameOf(reported_model, catalog_);
+  return prices_.OfName(name->second, cluster, partitions);
+}
+
+const PriceHistory& Prices::OfName(std::string_view name, std::string_view cluster,
+                                   std::string_view partitions) const {
   static const PriceHistory kNone;
-  const std::string name = NameOf(reported_model, catalog);
   const Model* best = nullptr;
   int best_fit = -1;
   for (const Model& m : models_) {

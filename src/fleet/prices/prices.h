@@ -30,6 +30,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "hardware/accelerator.h"
@@ -85,6 +86,10 @@ class Prices {
   bool by_place() const;
 
  private:
+  friend class PriceLookup;
+  const PriceHistory& OfName(std::string_view name, std::string_view cluster,
+                             std::string_view partitions) const;
+
   struct Model {
     std::string name;                // of the accelerator table; "" = every other
     std::string cluster, partition;  // "" = any
@@ -92,6 +97,22 @@ class Prices {
   };
   std::string currency_;
   std::vector<Model> models_;
+};
+
+// Prices of many GPUs: each reported name is looked for in the accelerator table once, because
+// that compares it with every name there. Not thread-safe; the prices and the table outlive it.
+class PriceLookup {
+ public:
+  PriceLookup(const Prices* prices, const hardware::Catalog* catalog)
+      : prices_(*prices), catalog_(*catalog) {}
+  // As Prices::Of().
+  const PriceHistory& Of(std::string_view reported_model, std::string_view cluster = {},
+                         std::string_view partitions = {});
+
+ private:
+  const Prices& prices_;
+  const hardware::Catalog& catalog_;
+  absl::flat_hash_map<std::string, std::string> names_;  // by reported name
 };
 
 }  // namespace flopwatch::fleet

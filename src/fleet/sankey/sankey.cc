@@ -78,21 +78,29 @@ constexpr double kRounding = 1e-6;
 
 // What the measured levels come to below `top`, and how much of it their counters were missing.
 struct Measured {
-  std::array<double, kSankeyLevels> least{}, missing{};
+  std::array<double, kSankeyLevels> least{}, missing{}, covered{};
   std::array<bool, kSankeyLevels> known{};
 };
-Measured MeasuredOf(const UsageSums& sums, double top) {
+Measured MeasuredOf(const SankeyInput& in, double top) {
+  const UsageSums& sums = in.measured;
   Measured m;
-  double below = 0;
+  double below = 0, below_span = 0;
   for (size_t k = kSankeyLevels; k-- > kFirstMeasured;) {
-    const double span = kSpecs[k].span(sums), own = kSpecs[k].sum(sums);
-    m.known[k] = span > 0;
+    const double all = kSpecs[k].span(sums), own = kSpecs[k].sum(sums);
+    m.known[k] = all > 0;
+    const double span = in.covered_s.has_value() ? std::min(all, (*in.covered_s)[k]) : all;
+    m.covered[k] = span;
     const double missing = std::max(0.0, top - span);
-    // What the level below shows, this one has at least: in the time that its counter was missing.
-    const double lift = std::clamp(below - own, 0.0, missing);
+    // What the level below shows, this one has at least: in the time that its counter was missing
+    // and the other was there. Where both were there and the level below shows more, that is a
+    // contradiction (or clocks above the maximum tensor clock), and none of this one's time.
+    const double lift =
+        std::clamp(below - own, 0.0, std::min(missing, std::max(0.0, below_span - span)));
     m.least[k] = own + lift;
     m.missing[k] = missing - lift;
-    if (m.known[k]) below = m.least[k];
+    if (!m.known[k]) continue;
+    below = m.least[k];
+    below_span = std::max(span, below_span);
   }
   return m;
 }
@@ -187,12 +195,12 @@ class Builder {
       if (out_.deployed_s > 0) out_.compound = 0;
       return;
     }
-    const Measured m = MeasuredOf(in_.measured, top);
+    const Measured m = MeasuredOf(in_, top);
     double unmeasured = 0;
     for (size_t k = kFirstMeasured; k < kSankeyLevels; ++k) {
       const auto level = static_cast<SankeyLevel>(k);
       SankeyRow& row = Row(level);
-      row.coverage = std::min(1.0, kSpecs[k].span(in_.measured) / top);
+      row.coverage = std::min(1.0, m.covered[k] / top);
       if (!m.known[k]) {
         row.why_unknown = kSpecs[k].missing;
         continue;
@@ -279,6 +287,11 @@ std::string_view SankeyLevelTitle(SankeyLevel level) { return SpecOf(level).titl
 std::string_view DeployedFromName(DeployedFrom from) {
   static constexpr std::string_view kNames[] = {"gpus_seen", "scheduler", "inventory", "several"};
   return kNames[static_cast<size_t>(from)];
+}
+
+void AddCovered(double held_s, const UsageSums& measured, SankeyInput::Covered* covered) {
+  for (size_t k = kFirstMeasured; k < kSankeyLevels; ++k)
+    (*covered)[k] += std::min(held_s, kSpecs[k].span(measured));
 }
 
 Sankey MakeSankey(const SankeyInput& input) { return Builder(input).Build(); }

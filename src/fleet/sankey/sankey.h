@@ -29,7 +29,8 @@
 // least. The losses and the last level add up to `deployed`.
 //
 // A kernel keeps at least as many SMs active as use the tensor pipe, and the GPU busy meanwhile: a
-// level whose counter is missing is at least what the level below it shows.
+// level whose counter is missing is at least what the level below it shows, in as much time as that
+// one's counter was there longer.
 #pragma once
 
 #include <array>
@@ -94,6 +95,11 @@ struct SankeyInput {
   Micros scheduler_silent = 0;
   // What was measured of held time; of all time where `held` is absent.
   efficiency::UsageSums measured;
+  // Seconds in which each measured level had its counter, of no holder more than it held
+  // (AddCovered): samples at a job's ends stand for time of others as well, and what one job has
+  // too much does not make up for what another lacks. Absent: as in `measured`.
+  using Covered = std::array<double, kSankeyLevels>;
+  std::optional<Covered> covered_s;
   // Seconds in which a kernel ran on a GPU that nobody held.
   double busy_without_owner_s = 0;
 };
@@ -129,6 +135,10 @@ struct Sankey {
   std::optional<double> compound;
   std::vector<std::string> notes;  // what the reader must know, in whole sentences
 };
+
+// Adds what was measured of a job, or of a GPU, that was held for so long.
+void AddCovered(double held_s, const efficiency::UsageSums& measured,
+                SankeyInput::Covered* covered);
 
 Sankey MakeSankey(const SankeyInput& input);
 
