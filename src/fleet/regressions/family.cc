@@ -11,9 +11,12 @@ namespace {
 
 // DRAM must be busier by this factor for memory to be what the SMs wait for: with less work done it
 // would be less busy.
-constexpr double kMoreDram = 1.05;
+constexpr double kMoreDram = 1.02;
 // Power that fell by so much more than tensor work alone explains is a GPU that spins.
 constexpr double kLessPower = .95;
+// And so are SMs that are more active at less tensor work, by this and by this part of what the
+// tensor work lost: who waits in a collective keeps them busy.
+constexpr double kMoreSm = .01, kMoreSmOfLoss = .1;
 
 std::optional<double> FactorRatio(const std::optional<double>& a, const std::optional<double>& b) {
   return a && b && *b > 0 ? std::optional<double>(*a / *b) : std::nullopt;
@@ -49,10 +52,47 @@ ChangeCause FamilyOf(ChangeMetric metric, const OfuFactors& before, const OfuFac
   if (const auto dram = FactorRatio(after.dram_active, before.dram_active); dram && *dram >= kMoreDram)
     return ChangeCause::kMemory;
   if (sm > tensor) return ChangeCause::kSm;
+  if (-sm >= std::max(kMoreSm, kMoreSmOfLoss * tensor)) return ChangeCause::kNetwork;
   if (const auto power = FactorRatio(after.power_w, expected_power_w);
       power && *power < kLessPower)
     return ChangeCause::kNetwork;
   return ChangeCause::kTensor;
+}
+
+void NameWithLinks(absl::Span<const LinkReading> before, absl::Span<const LinkReading> after,
+                   Regression* f) {
+  if (!IsRegression(f->cause)) return;
+  const auto values = [](absl::Span<const LinkReading> runs,
+                         std::optional<double> LinkReading::*member) {
+    std::vector<double> out;
+    for (const LinkReading& r : runs)
+      if (r.*member) out.push_back(*(r.*member));
+    return out;
+  };
+  const auto mean = [](const std::vector<double>& v) -> std::optional<double> {
+    if (v.empty()) return std::nullopt;
+    double sum = 0;
+    for (const double x : v) sum += x;
+    return sum / static_cast<double>(v.size());
+  };
+  const std::vector<double> dram_a = values(before, &LinkReading::dram_active),
+                            dram_b = values(after, &LinkReading::dram_active);
+  // Runs differ in how busy their memory is: no run before may have been as busy as any after.
+  const bool apart = !dram_a.empty() && !dram_b.empty() &&
+                     *std::ranges::min_element(dram_b) > *std::ranges::max_element(dram_a);
+  if (apart) {
+    f->factors_before.dram_active = mean(dram_a);
+    f->factors_after.dram_active = mean(dram_b);
+  }
+  f->cause = FamilyOf(f->metric, f->factors_before, f->factors_after, f->expected_power_w);
+  f->factors_before.dram_active = mean(dram_a);
+  f->factors_after.dram_active = mean(dram_b);
+  for (const auto& [to, from] :
+       {std::pair(&OfuFactors::nvlink_bytes_per_s, &LinkReading::nvlink_bytes_per_s),
+        std::pair(&OfuFactors::pcie_bytes_per_s, &LinkReading::pcie_bytes_per_s)}) {
+    f->factors_before.*to = mean(values(before, from));
+    f->factors_after.*to = mean(values(after, from));
+  }
 }
 
 std::vector<std::string> ChangeEvidence(const Regression& f) {

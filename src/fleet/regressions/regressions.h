@@ -110,6 +110,13 @@ std::optional<ChangeCause> SettingDifference(const RunSetting& a, const RunSetti
 // where that is known.
 ChangeCause FamilyOf(ChangeMetric metric, const OfuFactors& before, const OfuFactors& after,
                      std::optional<double> expected_power_w);
+// What DRAM and links did in a part of a run; null where nobody says.
+struct LinkReading {
+  std::optional<double> dram_active, nvlink_bytes_per_s, pcie_bytes_per_s;
+};
+// Takes over what runs before and after showed, and names the family of a regression with it.
+void NameWithLinks(absl::Span<const LinkReading> before, absl::Span<const LinkReading> after,
+                   Regression* finding);
 // What the counters showed, as short sentences.
 std::vector<std::string> ChangeEvidence(const Regression& finding);
 
