@@ -110,26 +110,33 @@ class Sides {
     c.after_n = after.size();
     c.before = level(before, of_before);
     c.after = level(after, of_after);
-    const auto own = (static_cast<double>(before.size() + after.size()) - 2) / options_.alike;
-    const double degrees = own + options_.prior.degrees;
-    const double pooled =
-        (squares / options_.alike + options_.prior.degrees * options_.prior.variance) /
-        std::max(1.0, degrees);
-    c.scatter = std::max(std::sqrt(pooled), options_.least_scatter);
-    if (!(c.scatter > 0)) {
-      // Not a digit of scatter: any difference is one.
-      c.p = c.before == c.after ? 1 : 0;
-      return c;
+    const double own = static_cast<double>(before.size() + after.size()) - 2;
+    Judge(std::sqrt(squares / std::max(1.0, own)), own, &c);
+    if (options_.prior.degrees > 0) {
+      const double degrees = own + options_.prior.degrees;
+      LevelChange moderated = c;
+      Judge(std::sqrt((squares + options_.prior.degrees * options_.prior.variance) / degrees),
+            degrees, &moderated);
+      if (moderated.p < c.p) c = moderated;
     }
-    const double t =
-        std::abs(c.before - c.after) /
-        (c.scatter * std::sqrt(options_.alike / static_cast<double>(before.size()) +
-                               options_.alike / static_cast<double>(after.size())));
-    c.p = 2 * StudentTail(t, std::max(1.0, degrees));
     return c;
   }
 
  private:
+  // By Student's t.
+  void Judge(double scatter, double degrees, LevelChange* c) const {
+    c->scatter = std::max(scatter, options_.least_scatter);
+    if (!(c->scatter > 0)) {
+      // Not a digit of scatter: any difference is one.
+      c->p = c->before == c->after ? 1 : 0;
+      return;
+    }
+    const double t = std::abs(c->before - c->after) /
+                     (c->scatter * std::sqrt(1 / static_cast<double>(c->before_n) +
+                                             1 / static_cast<double>(c->after_n)));
+    c->p = 2 * StudentTail(t, std::max(1.0, degrees));
+  }
+
   double Center(absl::Span<const double> side) {
     scratch_.assign(side.begin(), side.end());
     return MedianInPlace(&scratch_);
