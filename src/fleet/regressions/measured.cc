@@ -12,16 +12,19 @@ namespace {
 // of the run: it hangs, or waits at a barrier. Far below the largest regression that was seen (2.5
 // times), and such time is the idle ledger's.
 constexpr double kStalledBelow = .1;
-// Steps of a run between its first and its last one, of which duty is measured.
+// Steps of a run between its first and its last one, of which duty is measured where there are so
+// many.
 constexpr size_t kLeastInnerSteps = 4;
 // Within one run: steps on either side of a place, and of the whole.
 constexpr size_t kStepsOnASide = 3, kLeastSteps = 8;
-// A healthy run goes through phases, and how far it shifts with them other runs show. A drop is
-// more than that of nine in ten of them so many times over, and several times the scatter of steps.
-constexpr size_t kLeastShifts = 5;
-constexpr double kOverUsualShift = 2.5, kOverStepScatter = 3;
-// No scatter of steps below this is believed.
-constexpr double kLeastStepScatter = .005;
+// A healthy run goes through phases, and how far it shifts with them other runs show. A drop is so
+// many times what half of them do, and more than nearly all of them do: all but two or a tenth,
+// because others may have dropped too. It is several times the scatter of steps.
+constexpr size_t kLeastShifts = 5, kMostDropped = 2;
+constexpr double kOverUsualShift = 4, kOverLargestShift = 1.5, kOverStepScatter = 3;
+// No scatter of steps below this is believed, and nothing smaller is a drop within a run: phases of
+// a healthy one differ by a few per cent.
+constexpr double kLeastStepScatter = .005, kLeastDropWithin = .05;
 
 // The duty that a quarter of the run's work is above. Where some of a job's GPUs pause while others
 // work, the mean is lower in those steps; data that comes too late lowers all of them.
@@ -65,9 +68,9 @@ std::optional<MeasuredRun> MeasureRun(const WorkflowRun& run, size_t index) {
   for (const RunStep* s : work) m.sums += s->sums;
   const auto ofu = m.sums.BusyOfu();
   // The first and the last step have the start and the end of the run in them.
-  double duty = 0;
-  if (work.size() >= kLeastInnerSteps + 2)
-    duty = UsualDuty({work.begin() + 1, work.end() - 1});
+  m.brief = work.size() < kLeastInnerSteps + 2;
+  const double duty =
+      m.brief ? UsualDuty(work) : UsualDuty({work.begin() + 1, work.end() - 1});
   const double least =
       kLeastBusySeconds * static_cast<double>(std::max<int64_t>(1, run.setting.gpus));
   if (!ofu || *ofu < kLeastOfu || m.sums.busy_s < least) return std::nullopt;
@@ -108,14 +111,15 @@ std::optional<double> ShiftOf(const std::vector<double>& values) {
   return most;
 }
 
-std::optional<double> UsualShift(std::vector<double> shifts) {
+std::optional<double> LeastDrop(std::vector<double> shifts) {
   if (shifts.size() < kLeastShifts) return std::nullopt;
-  const auto at = shifts.begin() + static_cast<std::ptrdiff_t>((shifts.size() - 1) * 9 / 10);
-  std::nth_element(shifts.begin(), at, shifts.end());
-  return *at;
+  std::ranges::sort(shifts);
+  const size_t n = shifts.size();
+  return std::max(kOverUsualShift * shifts[n / 2],
+                  kOverLargestShift * shifts[n - 1 - std::max(kMostDropped, n / 10)]);
 }
 
-std::optional<LevelChange> DropWithin(const std::vector<double>& values, double usual_shift,
+std::optional<LevelChange> DropWithin(const std::vector<double>& values, double least_drop,
                                       double alpha, double min_change) {
   if (values.size() < kLeastSteps) return std::nullopt;
   const ChangeOptions options{.min_before = kStepsOnASide,
@@ -128,8 +132,8 @@ std::optional<LevelChange> DropWithin(const std::vector<double>& values, double 
     const auto middle = values.begin() + static_cast<std::ptrdiff_t>(c.at);
     std::vector<double> past(values.begin(), middle), rest(middle, values.end());
     const double before = MedianValue(past), after = MedianValue(rest), drop = before - after;
-    if (drop < std::max({-std::log1p(-min_change), kOverStepScatter * c.scatter,
-                         kOverUsualShift * usual_shift}))
+    if (drop < std::max({-std::log1p(-min_change), kLeastDropWithin, kOverStepScatter * c.scatter,
+                         least_drop}))
       continue;
     // It lasts: nearly all after it is below the middle, and nearly all before it above.
     std::ranges::sort(past);

@@ -17,7 +17,8 @@ struct MeasuredRun {
   size_t run = 0;  // in the workflow
   WorkSums sums;
   double ofu = 0;              // logarithm of OFU / duty
-  std::optional<double> duty;  // logarithm; none of a run that is hardly more than its start
+  std::optional<double> duty;  // logarithm
+  bool brief = false;          // its start is a large part of it, which lowers its duty
   const RunSetting* setting = nullptr;
 };
 // Nothing where the run cannot be measured.
@@ -42,12 +43,12 @@ StepSeries SeriesOf(const WorkflowRun& run, ChangeMetric metric);
 // The largest difference between the levels before and after any place of the series: how far a run
 // goes from one level to another by itself. Nothing of few steps.
 std::optional<double> ShiftOf(const std::vector<double>& values);
-// A drop within the series that lasts to its end, is no scatter of steps, and is larger than
-// `usual_shift` several times.
-std::optional<LevelChange> DropWithin(const std::vector<double>& values, double usual_shift,
+// What a drop within a run must be at least, by how far other runs of its workflow shift; nothing
+// where these are too few.
+std::optional<double> LeastDrop(std::vector<double> shifts);
+// A drop within the series that lasts to its end, is no scatter of steps, and is `least_drop` or
+// more (a difference of logarithms).
+std::optional<LevelChange> DropWithin(const std::vector<double>& values, double least_drop,
                                       double alpha, double min_change);
-// Of other runs of the workflow by how far they shift, else of all runs; nothing where there are
-// too few of either.
-std::optional<double> UsualShift(std::vector<double> shifts);
 
 }  // namespace flopwatch::fleet

@@ -6,7 +6,6 @@
 #include <utility>
 
 #include "fleet/regressions/measured.h"
-#include "fleet/regressions/power.h"
 
 
 namespace flopwatch::fleet {
@@ -40,8 +39,10 @@ bool StandsApart(const std::vector<double>& values, const LevelChange& c) {
   return MedianValue(std::move(after)) < before[before.size() / 20];
 }
 
-// Runs that say how far one usually shifts where those of the workflow are too few.
-constexpr size_t kLeastRunsOfAll = 50;
+// The scatter of restless workflows has tails: their changes must be clearer.
+constexpr double kRestless = .05, kRestlessAlpha = .001;
+// Of brief runs the start alone may lower the duty by some per cent.
+constexpr double kLeastBriefDuty = .12;
 
 // Settings with what a run does not say taken from the runs before it, else after it: a job that
 // ended before its first report was no other program.
@@ -76,15 +77,14 @@ std::string TextOf(const RunSetting& s, ChangeCause cause) {
 class WorkflowJudge {
  public:
   WorkflowJudge(const WorkflowRuns& workflow, size_t index, const RegressionOptions& options,
-                std::vector<Regression>* out, PowerPlanes* powers)
-      : workflow_(workflow), index_(index), options_(options), out_(out), powers_(powers) {
+                std::vector<Regression>* out)
+      : workflow_(workflow), index_(index), options_(options), out_(out) {
     settings_ = SettingsOf(workflow);
     const size_t first =
         workflow.runs.size() - std::min(workflow.runs.size(), kMostRuns);
     for (size_t k = first; k < workflow.runs.size(); ++k) {
       if (auto m = MeasureRun(workflow.runs[k], k)) {
         m->setting = &settings_[k];
-        (*powers)[workflow.runs[k].setting.gpu_model].Add(m->sums);
         measured_.push_back(*std::move(m));
       }
     }
@@ -130,38 +130,35 @@ class WorkflowJudge {
       for (const LevelChange& c : changes) {
         const double drop = c.before - c.after;
         if (drop < std::max(-std::log1p(-options_.min_change), kLeastOverScatter * c.scatter) ||
-            !StandsApart(values, c))
+            !StandsApart(values, c) || (c.scatter > kRestless && c.p > kRestlessAlpha))
           continue;
+        if (metric == ChangeMetric::kDuty && drop < kLeastBriefDuty && AnyBrief(g, c)) continue;
         Add(g, c, metric, std::nullopt);
       }
     }
     if (metric == ChangeMetric::kOfu) Otherwise(change);
   }
 
-  // How far each run shifts by itself; none of short ones.
-  void LookWithin(ChangeMetric metric) {
-    series_.clear();
-    shifts_.clear();
+  // Drops within runs, held against how far the workflow's other runs shift by themselves.
+  void Within(ChangeMetric metric) {
+    const double alpha =
+        AlphaOf(metric) / static_cast<double>(std::max<size_t>(1, measured_.size()));
+    std::vector<StepSeries> series;
+    std::vector<std::optional<double>> shifts;
     for (const MeasuredRun& m : measured_) {
-      series_.push_back(SeriesOf(workflow_.runs[m.run], metric));
-      shifts_.push_back(ShiftOf(series_.back().values));
+      series.push_back(SeriesOf(workflow_.runs[m.run], metric));
+      shifts.push_back(ShiftOf(series.back().values));
     }
-  }
-  const std::vector<std::optional<double>>& shifts() const { return shifts_; }
-
-  // Drops within runs; `of_all`: how far runs usually shift where the workflow's own cannot say.
-  void Within(ChangeMetric metric, std::optional<double> of_all) {
-    const double alpha = AlphaOf(metric) / static_cast<double>(std::max<size_t>(1, measured_.size()));
     for (size_t k = 0; k < measured_.size(); ++k) {
-      if (!shifts_[k]) continue;
+      if (!shifts[k]) continue;
       std::vector<double> others;
-      for (size_t o = 0; o < measured_.size(); ++o)
-        if (o != k && shifts_[o] && others.size() < kMostOthers) others.push_back(*shifts_[o]);
-      std::optional<double> usual = UsualShift(std::move(others));
-      if (!usual) usual = of_all;
-      if (!usual) continue;
-      if (const auto c = DropWithin(series_[k].values, *usual, alpha, options_.min_change))
-        AddWithin(measured_[k], metric, *c, series_[k]);
+      for (size_t o = 0; o < measured_.size() && others.size() < kMostOthers; ++o)
+        if (o != k && shifts[o]) others.push_back(*shifts[o]);
+      const std::optional<double> least = LeastDrop(std::move(others));
+      // A run that does not shift so far has no such drop.
+      if (!least || *shifts[k] < *least / 2) continue;
+      if (const auto c = DropWithin(series[k].values, *least, alpha, options_.min_change))
+        AddWithin(measured_[k], metric, *c, series[k]);
     }
   }
 
@@ -182,6 +179,12 @@ class WorkflowJudge {
     for (const size_t k : group)
       if (ValueOf(measured_[k], metric)) out.push_back(k);
     return out;
+  }
+
+  bool AnyBrief(const std::vector<size_t>& group, const LevelChange& c) const {
+    for (size_t k = c.at - c.before_n; k < c.at + c.after_n; ++k)
+      if (measured_[group[k]].brief) return true;
+    return false;
   }
 
   // One or two newest runs that lost so much that no more of them are needed.
@@ -283,9 +286,7 @@ class WorkflowJudge {
     f->lost_gpu_seconds = std::max(0.0, -f->change) * after.busy_s;
     f->factors_before = FactorsOf(before);
     f->factors_after = FactorsOf(after);
-    const auto model = powers_->find(workflow_.runs[f->at].setting.gpu_model);
-    if (model != powers_->end()) f->expected_power_w = model->second.Expected(before, after);
-    f->cause = FamilyOf(f->metric, f->factors_before, f->factors_after, f->expected_power_w);
+    f->cause = FamilyOf(f->metric, f->factors_before, f->factors_after);
   }
 
   void AddWithin(const MeasuredRun& m, ChangeMetric metric, const LevelChange& c,
@@ -310,13 +311,9 @@ class WorkflowJudge {
   const size_t index_;
   const RegressionOptions& options_;
   std::vector<Regression>* out_;
-  const PowerPlanes* powers_;
   std::vector<RunSetting> settings_;
   std::vector<MeasuredRun> measured_;
   std::vector<std::vector<size_t>> groups_;  // of measured runs, by what was set
-  // Of measured runs, by the metric that was looked at last.
-  std::vector<StepSeries> series_;
-  std::vector<std::optional<double>> shifts_;
 };
 
 // Less duty lowers OFU too, but not OFU while a kernel runs; where both fell at one run, the one
@@ -351,9 +348,8 @@ RegressionJudgement JudgeWorkflows(absl::Span<const WorkflowRuns> workflows, con
   out.workflows = workflows.size();
   std::vector<WorkflowJudge> judges;
   judges.reserve(workflows.size());
-  PowerPlanes powers;
   for (size_t k = 0; k < workflows.size(); ++k) {
-    judges.emplace_back(workflows[k], k, options, &out.findings, &powers);
+    judges.emplace_back(workflows[k], k, options, &out.findings);
     out.runs += workflows[k].runs.size();
     out.runs_judged += judges.back().measured();
     if (judges.back().can_judge()) {
@@ -377,19 +373,7 @@ RegressionJudgement JudgeWorkflows(absl::Span<const WorkflowRuns> workflows, con
     if (metric == ChangeMetric::kOfu) out.usual_scatter = std::sqrt(prior.variance);
     for (WorkflowJudge& j : judges) j.Across(metric, prior);
     if (!options.within_runs) continue;
-    std::vector<double> shifts;
-    for (WorkflowJudge& j : judges) {
-      j.LookWithin(metric);
-      for (const std::optional<double>& s : j.shifts())
-        if (s) shifts.push_back(*s);
-    }
-    // More than all but a few runs of all workflows.
-    std::optional<double> of_all;
-    if (shifts.size() >= kLeastRunsOfAll) {
-      std::ranges::sort(shifts);
-      of_all = shifts[shifts.size() * 98 / 100];
-    }
-    for (WorkflowJudge& j : judges) j.Within(metric, of_all);
+    for (WorkflowJudge& j : judges) j.Within(metric);
   }
   DropDoubles(&out.findings);
   std::ranges::stable_sort(out.findings, [](const Regression& a, const Regression& b) {
