@@ -174,6 +174,7 @@ class WorkflowGatherer {
     run.job = record->key;
     run.from = points.front().ts;
     run.to = points.back().ts + set_.step;
+    run.step = set_.step;
     for (const store::JobPoint& p : points) run.steps.push_back({p.ts, WorkOf(p.sums)});
     if (held != nullptr) {
       run.from = held->from;

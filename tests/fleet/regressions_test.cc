@@ -52,6 +52,7 @@ WorkflowRun MakeRun(int index, const Level& level, RunSetting setting = {.gpus =
   run.to = run.from + 2 * kMicrosPerHour;
   run.gpu_seconds = 2 * 3600 * 8;
   run.setting = setting;
+  run.step = 300 * kMicrosPerSecond;
   for (int k = 0; k < 24; ++k) {
     RunStep s;
     s.at = run.from + Micros{k} * 300 * kMicrosPerSecond;

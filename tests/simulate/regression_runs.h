@@ -67,6 +67,7 @@ inline fleet::WorkflowRun RunOf(const Fleet::Model& m, int32_t j, const Minutes&
   const auto& job = m.plan.jobs[j];
   fleet::WorkflowRun run;
   run.job = m.JobKey(j);
+  run.step = kStep * kMicrosPerSecond;
   const auto at = [&](int32_t s) { return m.options.start + s * kMicrosPerSecond; };
   run.from = at(std::max(job.start, 0));
   run.to = at(std::min(job.end, m.plan.horizon));

@@ -15,6 +15,8 @@ constexpr double kStalledBelow = .1;
 // Steps of a run between its first and its last one, of which duty is measured where there are so
 // many.
 constexpr size_t kLeastInnerSteps = 4;
+// The part of a step that a run worked in for its duty to count.
+constexpr double kWholeStep = .75;
 // Within one run: steps on either side of a place, and of the whole.
 constexpr size_t kStepsOnASide = 3, kLeastSteps = 8;
 // A healthy run goes through phases, and how far it shifts with them other runs show. A drop is so
@@ -23,8 +25,8 @@ constexpr size_t kStepsOnASide = 3, kLeastSteps = 8;
 constexpr size_t kLeastShifts = 5, kMostDropped = 2;
 constexpr double kOverUsualShift = 4, kOverLargestShift = 1.5, kOverStepScatter = 3;
 // No scatter of steps below this is believed, and nothing smaller is a drop within a run: phases of
-// a healthy one differ by a few per cent.
-constexpr double kLeastStepScatter = .005, kLeastDropWithin = .05;
+// a healthy one differ by several per cent.
+constexpr double kLeastStepScatter = .005, kLeastDropWithin = .1;
 
 // The duty that a quarter of the run's work is above. Where some of a job's GPUs pause while others
 // work, the mean is lower in those steps; data that comes too late lowers all of them.
@@ -67,10 +69,14 @@ std::optional<MeasuredRun> MeasureRun(const WorkflowRun& run, size_t index) {
   const std::vector<const RunStep*> work = WorkSteps(run);
   for (const RunStep* s : work) m.sums += s->sums;
   const auto ofu = m.sums.BusyOfu();
-  // The first and the last step have the start and the end of the run in them.
+  // The first and the last step have the start and the end of the run in them; steps with pauses
+  // have their edges.
   m.brief = work.size() < kLeastInnerSteps + 2;
-  const double duty =
-      m.brief ? UsualDuty(work) : UsualDuty({work.begin() + 1, work.end() - 1});
+  std::vector<const RunStep*> whole =
+      m.brief ? work : std::vector<const RunStep*>(work.begin() + 1, work.end() - 1);
+  const double full = ToSeconds(run.step) * static_cast<double>(std::max<int64_t>(1, run.setting.gpus));
+  std::erase_if(whole, [&](const RunStep* s) { return s->sums.busy_s < kWholeStep * full; });
+  const double duty = UsualDuty(whole);
   const double least =
       kLeastBusySeconds * static_cast<double>(std::max<int64_t>(1, run.setting.gpus));
   if (!ofu || *ofu < kLeastOfu || m.sums.busy_s < least) return std::nullopt;

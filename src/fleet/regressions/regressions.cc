@@ -44,6 +44,10 @@ constexpr double kRestless = .05, kRestlessAlpha = .001;
 // Of brief runs the start alone may lower the duty by some per cent.
 constexpr double kLeastBriefDuty = .12;
 
+// A drop within a run is so many times what runs scatter: phases that are drawn from the same levels
+// are not so far apart.
+constexpr double kDropOverScatter = 4;
+
 // Settings with what a run does not say taken from the runs before it, else after it: a job that
 // ended before its first report was no other program.
 std::vector<RunSetting> SettingsOf(const WorkflowRuns& workflow) {
@@ -143,6 +147,8 @@ class WorkflowJudge {
   void Within(ChangeMetric metric) {
     const double alpha =
         AlphaOf(metric) / static_cast<double>(std::max<size_t>(1, measured_.size()));
+    const std::optional<double> scatter = RunScatter(metric);
+    if (!scatter) return;
     std::vector<StepSeries> series;
     std::vector<std::optional<double>> shifts;
     for (const MeasuredRun& m : measured_) {
@@ -154,7 +160,9 @@ class WorkflowJudge {
       std::vector<double> others;
       for (size_t o = 0; o < measured_.size() && others.size() < kMostOthers; ++o)
         if (o != k && shifts[o]) others.push_back(*shifts[o]);
-      const std::optional<double> least = LeastDrop(std::move(others));
+      std::optional<double> least = LeastDrop(std::move(others));
+      // Phases that differ make runs differ: most runs may have one alone.
+      if (least) least = std::max(*least, kDropOverScatter * *scatter);
       // A run that does not shift so far has no such drop.
       if (!least || *shifts[k] < *least / 2) continue;
       if (const auto c = DropWithin(series[k].values, *least, alpha, options_.min_change))
@@ -207,6 +215,17 @@ class WorkflowJudge {
       out->push_back(c);  // whether it stands apart is asked of all
       return;
     }
+  }
+
+  // Of the setting with most runs; nothing where these are too few.
+  std::optional<double> RunScatter(ChangeMetric metric) const {
+    std::vector<double> most;
+    for (const auto& g : groups_) {
+      std::vector<double> values = ValuesOf(With(g, metric), metric);
+      if (values.size() > most.size()) most = std::move(values);
+    }
+    if (most.size() <= kLeastRunsBefore) return std::nullopt;
+    return std::sqrt(VarianceOf(most).variance);
   }
 
   // From one setting to the next: what changed with it is named after it.
