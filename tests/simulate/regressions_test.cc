@@ -166,8 +166,8 @@ void Accuse(const Fleet::Model& m, const FleetRuns& runs, const Known& known, ui
       }
     }
     if (Verbose() && one.found == 0 && drop->size <= .88) {
-      fmt::print("seed {} {} of {:.3f} missed: job of {} s from {}, drop at {}\n", seed, kind,
-                 drop->size, m.plan.jobs[job].end - m.plan.jobs[job].start,
+      fmt::print("seed {} {} of {:.3f} missed: job {} of {} s from {}, drop at {}\n", seed, kind,
+                 drop->size, m.JobKey(job), m.plan.jobs[job].end - m.plan.jobs[job].start,
                  m.plan.jobs[job].start, drop->from);
     }
     for (auto* tallies : {&score->drops, drop->size <= .88 ? &score->clear_drops : nullptr}) {

@@ -172,13 +172,14 @@ std::optional<LevelChange> Clearest(absl::Span<const double> values, size_t from
   return best;
 }
 
-// The split of [from, to) near `at` that leaves the least about both levels; each value counts for
-// at most kWinsorAt standard deviations.
+// The split of [from, to) near `c` that leaves the least about both levels; beyond kWinsorAt standard
+// deviations a value counts by its distance, not by the square of it.
 size_t BestSplit(absl::Span<const double> values, size_t from, size_t to, const LevelChange& c,
                  const ChangeOptions& options) {
-  const double most = kWinsorAt * kWinsorAt * c.scatter * c.scatter;
+  const double most = kWinsorAt * c.scatter;
   const auto cost = [&](double v, double level) {
-    return std::min((v - level) * (v - level), most);
+    const double d = std::abs(v - level);
+    return d < most ? d * d : most * (2 * d - most);  // Huber's
   };
   const size_t begin = std::max(from + options.min_before, c.at - std::min<size_t>(c.at, 6));
   const size_t end = std::min(c.at + 6, to - std::min(to, options.min_after));

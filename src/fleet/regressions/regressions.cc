@@ -13,7 +13,7 @@ namespace {
 
 // The chance, for each workflow and metric, of a change where there is none. Two metrics, runs and
 // what is set otherwise: below the one per cent that may be wrong.
-constexpr double kOfuAlpha = .006, kDutyAlpha = .001;
+constexpr double kOfuAlpha = .01, kDutyAlpha = .001;
 double AlphaOf(ChangeMetric metric) {
   return metric == ChangeMetric::kOfu ? kOfuAlpha : kDutyAlpha;
 }
@@ -35,6 +35,10 @@ bool StandsApart(const std::vector<double>& values, const LevelChange& c) {
   const double like_after = c.after + (c.before - c.after) / 4;
   const auto low = std::ranges::count_if(before, [&](double v) { return v < like_after; });
   if (static_cast<size_t>(low) > before.size() / 10) return false;
+  // And hardly any after that look like those before.
+  const double like_before = c.before - (c.before - c.after) / 4;
+  const auto high = std::ranges::count_if(after, [&](double v) { return v > like_before; });
+  if (static_cast<size_t>(high) > after.size() / 10) return false;
   std::ranges::sort(before);
   return MedianValue(std::move(after)) < before[before.size() / 20];
 }
@@ -44,8 +48,8 @@ constexpr double kRestless = .05, kRestlessAlpha = .001;
 // Of brief runs the start alone may lower the duty by some per cent.
 constexpr double kLeastBriefDuty = .12;
 
-// A drop within a run is so many times what runs scatter: phases that are drawn from the same levels
-// are not so far apart.
+// A drop within a run is so many times what the levels scatter that runs begin with: phases that are
+// drawn from the same levels are not so far apart.
 constexpr double kDropOverScatter = 4;
 
 // Settings with what a run does not say taken from the runs before it, else after it: a job that
@@ -147,14 +151,20 @@ class WorkflowJudge {
   void Within(ChangeMetric metric) {
     const double alpha =
         AlphaOf(metric) / static_cast<double>(std::max<size_t>(1, measured_.size()));
-    const std::optional<double> scatter = RunScatter(metric);
-    if (!scatter) return;
     std::vector<StepSeries> series;
     std::vector<std::optional<double>> shifts;
+    std::vector<double> begins;  // levels that runs begin with: what dropped later is not in them
     for (const MeasuredRun& m : measured_) {
       series.push_back(SeriesOf(workflow_.runs[m.run], metric));
-      shifts.push_back(ShiftOf(series.back().values));
+      const std::vector<double>& values = series.back().values;
+      shifts.push_back(ShiftOf(values));
+      if (shifts.back()) {
+        begins.push_back(MedianValue(
+            {values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4 + 1)}));
+      }
     }
+    if (begins.size() <= kLeastRunsBefore) return;
+    const double scatter = std::sqrt(VarianceOf(begins).variance);
     for (size_t k = 0; k < measured_.size(); ++k) {
       if (!shifts[k]) continue;
       std::vector<double> others;
@@ -162,7 +172,7 @@ class WorkflowJudge {
         if (o != k && shifts[o]) others.push_back(*shifts[o]);
       std::optional<double> least = LeastDrop(std::move(others));
       // Phases that differ make runs differ: most runs may have one alone.
-      if (least) least = std::max(*least, kDropOverScatter * *scatter);
+      if (least) least = std::max(*least, kDropOverScatter * scatter);
       // A run that does not shift so far has no such drop.
       if (!least || *shifts[k] < *least / 2) continue;
       if (const auto c = DropWithin(series[k].values, *least, alpha, options_.min_change))
@@ -215,17 +225,6 @@ class WorkflowJudge {
       out->push_back(c);  // whether it stands apart is asked of all
       return;
     }
-  }
-
-  // Of the setting with most runs; nothing where these are too few.
-  std::optional<double> RunScatter(ChangeMetric metric) const {
-    std::vector<double> most;
-    for (const auto& g : groups_) {
-      std::vector<double> values = ValuesOf(With(g, metric), metric);
-      if (values.size() > most.size()) most = std::move(values);
-    }
-    if (most.size() <= kLeastRunsBefore) return std::nullopt;
-    return std::sqrt(VarianceOf(most).variance);
   }
 
   // From one setting to the next: what changed with it is named after it.
