@@ -36,8 +36,7 @@ double Seconds(int repeat, F&& f) {
 }
 
 void Run(const std::string& directory, int hours, int repeat) {
-  const auto store =
-      Checked(store::OpenDuckDbStore({.directory = directory, .read_only = true}));
+  const auto store = Checked(store::OpenDuckDbStore({.directory = directory, .read_only = true}));
   query::MemorySources sources;
   sources.store_stats = [&] { return store->stats(); };
   const query::Memory memory(std::move(sources), store->LoadDimensions());
@@ -49,13 +48,12 @@ void Run(const std::string& directory, int hours, int repeat) {
       "sum(gpu_seconds), sum(computable_s), sum(ofu_s), sum(tensor_active * gpu_seconds), "
       "sum(sm_clock_mhz * gpu_seconds), sum(sm_active * gpu_seconds), "
       "sum(sm_occupancy * gpu_seconds), sum(gpu_util * gpu_seconds), sum(energy_j)";
-  const std::string where = fmt::format("FROM job_minutes WHERE ts >= TIMESTAMP '{}' AND ts < TIMESTAMP '{}'",
-                                        FormatTime(window.from).substr(0, 19),
-                                        FormatTime(window.to).substr(0, 19));
+  const std::string where =
+      fmt::format("FROM job_minutes WHERE ts >= TIMESTAMP '{}' AND ts < TIMESTAMP '{}'",
+                  FormatTime(window.from).substr(0, 19), FormatTime(window.to).substr(0, 19));
   const store::QueryLimits limits{.max_rows = 1'000'000, .timeout = kMicrosPerHour};
-  const double plain = Seconds(repeat, [&] {
-    Checked(store->UserSql(fmt::format("SELECT {} {}", sums, where), limits));
-  });
+  const double plain = Seconds(
+      repeat, [&] { Checked(store->UserSql(fmt::format("SELECT {} {}", sums, where), limits)); });
   const double by_job = Seconds(repeat, [&] {
     Checked(store->UserSql(fmt::format("SELECT job, {} {} GROUP BY job", sums, where), limits));
   });
@@ -65,13 +63,15 @@ void Run(const std::string& directory, int hours, int repeat) {
   });
   query::RegressionAnswer answer;
   const double all = Seconds(repeat, [&] {
-    answer = Checked(query::FindRegressions(query, {.window = window, .filter = {}, .options = {}}));
+    answer =
+        Checked(query::FindRegressions(query, {.window = window, .filter = {}, .options = {}}));
   });
-  const double judged = Seconds(
-      repeat, [&] { answer.judgement = fleet::JudgeWorkflows(answer.set.workflows, {}); });
+  const double judged =
+      Seconds(repeat, [&] { answer.judgement = fleet::JudgeWorkflows(answer.set.workflows, {}); });
   fmt::print(
       "{} runs of {} workflows in {} h, {} points, {} findings\n"
-      "plain scan {:.3f} s; by job {:.3f} s; steps of jobs {:.3f} s; judging {:.3f} s; all {:.3f} s\n"
+      "plain scan {:.3f} s; by job {:.3f} s; steps of jobs {:.3f} s; judging {:.3f} s; all {:.3f} "
+      "s\n"
       "the whole scan is {:.1f} times the plain one, {:.1f} times the one by job\n",
       answer.judgement.runs, answer.judgement.workflows, hours, points,
       answer.judgement.findings.size(), plain, by_job, steps, judged, all, all / plain,

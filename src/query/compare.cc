@@ -38,7 +38,8 @@ struct FigureSpec {
 constexpr FigureSpec kComparedFigures[] = {
     {"ofu", FigureUnit::kRatio, [](const Numbers& n) { return n.sums.Ofu(); }},
     {"ofu_busy", FigureUnit::kRatio, [](const Numbers& n) { return n.sums.BusyOfu(); }},
-    {"mfu", FigureUnit::kRatio, [](const Numbers& n) { return n.said.Mean(ApplicationField::kMfu); }},
+    {"mfu", FigureUnit::kRatio,
+     [](const Numbers& n) { return n.said.Mean(ApplicationField::kMfu); }},
     {"duty", FigureUnit::kRatio, [](const Numbers& n) { return n.sums.Duty(); }},
     {"sm_efficiency", FigureUnit::kRatio, [](const Numbers& n) { return n.sums.SmActive(); }},
     {"tensor_active", FigureUnit::kRatio, [](const Numbers& n) { return n.sums.TensorActive(); }},
@@ -276,10 +277,11 @@ class Comparer {
 
   static std::string Join(const std::set<std::string>& texts) {
     std::vector<std::string> first(
-        texts.begin(), std::next(texts.begin(), std::min<std::ptrdiff_t>(
-                                                    kMostNamed, std::ssize(texts))));
+        texts.begin(),
+        std::next(texts.begin(), std::min<std::ptrdiff_t>(kMostNamed, std::ssize(texts))));
     std::string out = fmt::format("{}", fmt::join(first, ", "));
-    if (texts.size() > first.size()) out += fmt::format(" and {} more", texts.size() - first.size());
+    if (texts.size() > first.size())
+      out += fmt::format(" and {} more", texts.size() - first.size());
     return out;
   }
 
@@ -289,9 +291,7 @@ class Comparer {
       if (x != y) out_.differences.push_back({what, Join(x), Join(y)});
     };
     const auto setting = [](std::string fleet::RunSetting::*m) {
-      return [m](const FoundRun& f, std::set<std::string>* to) {
-        to->insert(f.of().setting.*m);
-      };
+      return [m](const FoundRun& f, std::set<std::string>* to) { to->insert(f.of().setting.*m); };
     };
     const auto place = [](std::string RunPlace::*m) {
       return [m](const FoundRun& f, std::set<std::string>* to) { to->insert(f.place().*m); };

@@ -250,7 +250,8 @@ void AddOther(const std::vector<RunPlace>& places, const fleet::Regression& f,
     if (before.empty() || after.empty() || before == after) return;
     if (std::ranges::any_of(after, [&](const std::string& t) { return before.contains(t); }))
       return;
-    out->push_back(fmt::format("{} {} -> {}", what, fmt::join(before, ", "), fmt::join(after, ", ")));
+    out->push_back(
+        fmt::format("{} {} -> {}", what, fmt::join(before, ", "), fmt::join(after, ", ")));
   };
   compare("driver", [](const RunPlace& p, std::set<std::string>* to) {
     to->insert(p.drivers.begin(), p.drivers.end());
@@ -306,19 +307,20 @@ Status AddLinks(const Query& query, int32_t job, Window window, LinkSums* out) {
     }
     return it->second;
   };
-  return query.store().VisitGpuRows(
-      window, kLinkColumns, store::RowOrder::kAny, [&](const store::GpuRows& rows) {
-        for (size_t k = 0; k < rows.count; ++k) {
-          if (rows.span_ms[k] <= 0 || !is_of_job(rows.job_set[k])) continue;
-          for (size_t c = 0; c < std::size(kLinkColumns); ++c) {
-            const double v = rows.values[c][k];
-            if (std::isnan(v)) continue;
-            out->sum[c] += v * rows.span_ms[k] / 1e3;
-            out->seconds[c] += rows.span_ms[k] / 1e3;
-          }
-        }
-        return absl::OkStatus();
-      });
+  return query.store().VisitGpuRows(window, kLinkColumns, store::RowOrder::kAny,
+                                    [&](const store::GpuRows& rows) {
+                                      for (size_t k = 0; k < rows.count; ++k) {
+                                        if (rows.span_ms[k] <= 0 || !is_of_job(rows.job_set[k]))
+                                          continue;
+                                        for (size_t c = 0; c < std::size(kLinkColumns); ++c) {
+                                          const double v = rows.values[c][k];
+                                          if (std::isnan(v)) continue;
+                                          out->sum[c] += v * rows.span_ms[k] / 1e3;
+                                          out->seconds[c] += rows.span_ms[k] / 1e3;
+                                        }
+                                      }
+                                      return absl::OkStatus();
+                                    });
 }
 
 // The middle step within `only` of the first of `runs`, each by itself.
@@ -373,7 +375,8 @@ StatusOr<WorkflowSet> GatherWorkflows(const Query& query, Window window,
 
 StatusOr<RegressionAnswer> FindRegressions(const Query& query, const RegressionQuestion& question) {
   RegressionAnswer answer;
-  FW_ASSIGN_OR_RETURN(answer.set, GatherWorkflows(query, question.window, question.filter, kWorkDuty));
+  FW_ASSIGN_OR_RETURN(answer.set,
+                      GatherWorkflows(query, question.window, question.filter, kWorkDuty));
   answer.judgement = fleet::JudgeWorkflows(answer.set.workflows, question.options);
   if (!question.filter.job.empty()) {
     std::erase_if(answer.judgement.findings, [&](const fleet::Regression& f) {

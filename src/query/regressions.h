@@ -1,5 +1,5 @@
-// Runs of workflows in a window, gathered for `fleet` to judge (fleet/regressions): what each did in
-// the minutes in which it worked, step by step, what it was set to, and where it ran.
+// Runs of workflows in a window, gathered for `fleet` to judge (fleet/regressions): what each did
+// in the minutes in which it worked, step by step, what it was set to, and where it ran.
 //
 // A run is a job: its requeued attempts are one. Workflows of one name are told apart by user and
 // cluster. Sums are those of minute rollups (kept for minute_retention); jobs without a workflow
@@ -41,7 +41,7 @@ struct WorkflowSet {
 
 struct WorkflowFilter {
   std::string workflow, job, user;  // "" = any; a job gives all runs of its workflow
-  bool unnamed = false;  // jobs whose workflow nobody names too, as a workflow named ""
+  bool unnamed = false;             // jobs whose workflow nobody names too, as a workflow named ""
 };
 
 // Of the minutes in which kernels ran for at least `least_duty` of the time; 0 = of all time.

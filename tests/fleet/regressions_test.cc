@@ -42,10 +42,9 @@ struct Level {
   double ofu = .4, duty = .95, clock = .75, sm = .8, power = 500;  // ofu: while a kernel runs
 };
 
-WorkflowRun MakeRun(int index, const Level& level, RunSetting setting = {.gpus = 8,
-                                                                         .gpu_model = "H100",
-                                                                         .model = "",
-                                                                         .precision = ""}) {
+WorkflowRun MakeRun(int index, const Level& level,
+                    RunSetting setting = {
+                        .gpus = 8, .gpu_model = "H100", .model = "", .precision = ""}) {
   WorkflowRun run;
   run.job = std::to_string(1000 + index);
   run.from = Micros{index} * kMicrosPerDay;
@@ -77,7 +76,8 @@ WorkflowRun MakeRun(int index, const Level& level, RunSetting setting = {.gpus =
 
 // Deviations of a quiet workflow, of sd 1 %: a fixed list, no luck.
 double Wobble(int k) {
-  static constexpr double kList[] = {.004, -.012, .009, -.003, .013, -.008, .001, -.014, .011, -.002};
+  static constexpr double kList[] = {.004,  -.012, .009,  -.003, .013,
+                                     -.008, .001,  -.014, .011,  -.002};
   return 1 + kList[k % 10];
 }
 
@@ -204,9 +204,9 @@ TEST(Regressions, OddRunsAndTwoSizesAreNone) {
   WorkflowRuns sizes;
   for (int k = 0; k < 40; ++k) {
     const bool large = k / 2 % 2 == 1;
-    sizes.runs.push_back(MakeRun(k, {.ofu = (large ? .25 : .4) * Wobble(k)},
-                                 {.gpus = large ? 64 : 8, .gpu_model = "H100", .model = "",
-                                  .precision = ""}));
+    sizes.runs.push_back(
+        MakeRun(k, {.ofu = (large ? .25 : .4) * Wobble(k)},
+                {.gpus = large ? 64 : 8, .gpu_model = "H100", .model = "", .precision = ""}));
   }
   EXPECT_TRUE(JudgeOne(sizes).findings.empty());
 }
@@ -255,7 +255,9 @@ TEST(Regressions, PowerAndFalseAlarmsOnNoise) {
   std::uniform_real_distribution<double> uniform(-std::sqrt(3.0), std::sqrt(3.0));
   std::student_t_distribution<double> heavy(4);
   const auto noise = [&](int kind) {
-    return kind == 0 ? normal(random) : kind == 1 ? uniform(random) : heavy(random) / std::sqrt(2.0);
+    return kind == 0   ? normal(random)
+           : kind == 1 ? uniform(random)
+                       : heavy(random) / std::sqrt(2.0);
   };
   constexpr int kWorkflows = 300;
   for (int kind = 0; kind < 3; ++kind) {

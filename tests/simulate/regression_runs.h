@@ -19,8 +19,8 @@ namespace flopwatch::simulate {
 
 struct FleetRuns {
   std::vector<fleet::WorkflowRuns> workflows;
-  std::vector<int32_t> ids;                    // of the workflows, in the demand model
-  std::vector<std::vector<int32_t>> jobs;      // of their runs, in Plan::jobs
+  std::vector<int32_t> ids;                // of the workflows, in the demand model
+  std::vector<std::vector<int32_t>> jobs;  // of their runs, in Plan::jobs
 };
 
 namespace regression_runs {
@@ -106,7 +106,8 @@ inline fleet::WorkflowRun RunOf(const Fleet::Model& m, int32_t j, const Minutes&
 }  // namespace regression_runs
 
 // What raw rows of a run's GPUs say of DRAM and links: a reading a minute of the step.
-inline fleet::LinkReading LinksOf(const Fleet::Model& m, int32_t job, Micros from, int minutes = 5) {
+inline fleet::LinkReading LinksOf(const Fleet::Model& m, int32_t job, Micros from,
+                                  int minutes = 5) {
   fleet::LinkReading out;
   const auto first = static_cast<int32_t>((from - m.options.start) / kMicrosPerSecond);
   double dram = 0, nvlink = 0, pcie = 0, n = 0;
@@ -129,7 +130,8 @@ inline fleet::LinkReading LinksOf(const Fleet::Model& m, int32_t job, Micros fro
 // As query/regressions.cc does.
 inline void AddLinks(const Fleet::Model& m, const FleetRuns& runs, fleet::Regression* f) {
   const auto& list = runs.workflows[f->workflow].runs;
-  const auto reading = [&](size_t k, Micros from, Micros to, std::vector<fleet::LinkReading>* into) {
+  const auto reading = [&](size_t k, Micros from, Micros to,
+                           std::vector<fleet::LinkReading>* into) {
     std::vector<Micros> steps;
     for (const fleet::RunStep& s : list[k].steps)
       if (s.at >= from && s.at < to) steps.push_back(s.at);
@@ -141,8 +143,7 @@ inline void AddLinks(const Fleet::Model& m, const FleetRuns& runs, fleet::Regres
     reading(f->at, 0, f->from, &before);
     reading(f->at, f->from, list[f->at].to, &after);
   } else {
-    for (size_t k = f->at; k-- > f->first && before.size() < 3;)
-      reading(k, 0, list[k].to, &before);
+    for (size_t k = f->at; k-- > f->first && before.size() < 3;) reading(k, 0, list[k].to, &before);
     for (size_t k = f->at; k < f->end && after.size() < 3; ++k) reading(k, 0, list[k].to, &after);
   }
   fleet::NameWithLinks(before, after, f);

@@ -30,11 +30,11 @@ bool Verbose() { return FromEnvironment("FLOPWATCH_TEST_VERBOSE", 0) > 0; }
 
 // A workflow that changed, by the truth.
 struct Changed {
-  int32_t run = 0;       // the first changed one, as the workflow counts
-  double size = 1;       // OFU after / before
-  double scatter = 0;    // of the runs before; 0 = the truth does not say
-  std::string kind;      // "regression_clock"; of the fleet's own "regression"
-  std::string family;    // "clock"; "" = the truth does not say
+  int32_t run = 0;     // the first changed one, as the workflow counts
+  double size = 1;     // OFU after / before
+  double scatter = 0;  // of the runs before; 0 = the truth does not say
+  std::string kind;    // "regression_clock"; of the fleet's own "regression"
+  std::string family;  // "clock"; "" = the truth does not say
   bool regression = false;
 };
 
@@ -134,15 +134,14 @@ void Accuse(const Fleet::Model& m, const FleetRuns& runs, const Known& known, ui
       (x.within_run ? within : across).insert(x.workflow);
     }
     if (!Verbose()) continue;
-    fmt::print("seed {} accused {} {} {} run {} of {}: {} {} {:.4f} -> {:.4f} change {:.3f} "
-               "scatter {:.4f} n {}/{}, kind {}\n",
-               seed, runs.workflows[x.workflow].name,
-               of == known.workflows.end() ? "" : of->second.kind,
-               x.within_run ? "within" : "across", x.at, runs.workflows[x.workflow].runs.size(),
-               fleet::ChangeCauseName(x.cause),
-               fleet::kChangeMetricNames[static_cast<size_t>(x.metric)], x.before, x.after,
-               x.change, x.scatter, x.runs_before, x.runs_after,
-               static_cast<int>(m.plan.jobs[job].kind));
+    fmt::print(
+        "seed {} accused {} {} {} run {} of {}: {} {} {:.4f} -> {:.4f} change {:.3f} "
+        "scatter {:.4f} n {}/{}, kind {}\n",
+        seed, runs.workflows[x.workflow].name, of == known.workflows.end() ? "" : of->second.kind,
+        x.within_run ? "within" : "across", x.at, runs.workflows[x.workflow].runs.size(),
+        fleet::ChangeCauseName(x.cause), fleet::kChangeMetricNames[static_cast<size_t>(x.metric)],
+        x.before, x.after, x.change, x.scatter, x.runs_before, x.runs_after,
+        static_cast<int>(m.plan.jobs[job].kind));
   }
   score->innocents += static_cast<int>(all.judged - known.workflows.size());
   score->accused += static_cast<int>(across.size());
@@ -207,8 +206,7 @@ std::vector<Early> CutAfterThree(const Fleet::Model& m, const Known& known, Flee
     while (end < list.size() && after < 3) after += IsMeasurable(list[end++]);
     if (before < fleet::kLeastRunsBefore || after < 3 || mixed) continue;
     list.resize(end);
-    const double scatter =
-        of->second.scatter > 0 ? of->second.scatter : ScatterOf(list, begin);
+    const double scatter = of->second.scatter > 0 ? of->second.scatter : ScatterOf(list, begin);
     cut.push_back({w, begin, &of->second, (1 - of->second.size) / scatter});
   }
   return cut;
@@ -247,18 +245,20 @@ void Find(const Fleet::Model& m, FleetRuns runs, const Known& known, uint64_t se
     if (p.of->size < .45) add(&score->large);
     add(&score->curve[static_cast<int>(std::min(20.0, std::floor(p.over)))]);
     if (Verbose() && p.over >= 3 && (one.right_run == 0 || one.right_cause == 0)) {
-      fmt::print("seed {} {} {} of {:.3f}, {:.1f} times the scatter {:.4f}, at {}: found {} there "
-                 "{} named {}: {}\n",
-                 seed, runs.workflows[p.workflow].name, p.of->kind, p.of->size, p.over,
-                 (1 - p.of->size) / p.over, p.at, one.found, one.right_run, cause, evidence);
+      fmt::print(
+          "seed {} {} {} of {:.3f}, {:.1f} times the scatter {:.4f}, at {}: found {} there "
+          "{} named {}: {}\n",
+          seed, runs.workflows[p.workflow].name, p.of->kind, p.of->size, p.over,
+          (1 - p.of->size) / p.over, p.at, one.found, one.right_run, cause, evidence);
       if (one.found == 0) {
         for (const auto& run : runs.workflows[p.workflow].runs) {
           fleet::WorkSums sums;
           for (const fleet::RunStep& s : run.steps) sums += s.sums;
-          fmt::print("   ofu/duty {:.4f} ofu {:.4f} all {:.4f} duty {:.4f} minutes {:.0f} gpus {}\n",
-                     sums.BusyOfu().value_or(0), sums.Ofu().value_or(0),
-                     sums.ofu_s / run.gpu_seconds, sums.Duty().value_or(0),
-                     sums.busy_s / 60 / static_cast<double>(run.setting.gpus), run.setting.gpus);
+          fmt::print(
+              "   ofu/duty {:.4f} ofu {:.4f} all {:.4f} duty {:.4f} minutes {:.0f} gpus {}\n",
+              sums.BusyOfu().value_or(0), sums.Ofu().value_or(0), sums.ofu_s / run.gpu_seconds,
+              sums.Duty().value_or(0), sums.busy_s / 60 / static_cast<double>(run.setting.gpus),
+              run.setting.gpus);
         }
       }
     }

@@ -30,9 +30,7 @@ std::string WithoutVerdict(const Json& answer) {
   return out;
 }
 
-std::string WindowText(const Json& answer) {
-  return WindowView::From(answer["window"]).Text();
-}
+std::string WindowText(const Json& answer) { return WindowView::From(answer["window"]).Text(); }
 
 // A figure as a person reads it; machines have `a` and `b`.
 std::string FigureText(const Json& v, std::string_view unit) {
@@ -89,7 +87,9 @@ Table CompareTable(const Json& answer) {
     const std::string unit(f["unit"].text());
     AddRow(&t, TextCell(f["figure"]), FigureText(f["a"], unit), FigureText(f["b"], unit),
            NumberCell(f["change"]), NumberCell(f["scatter"]),
-           TextCell(unusual.is_null() ? "" : unusual.boolean() ? "unusual" : "as runs scatter"),
+           TextCell(unusual.is_null()   ? ""
+                    : unusual.boolean() ? "unusual"
+                                        : "as runs scatter"),
            IntegerCell(f["scatter_runs"]), NumberCell(f["a"]), NumberCell(f["b"]),
            TextCell(f["unit"]));
   }
@@ -118,10 +118,9 @@ Table RegressionsTable(const Json& answer) {
   for (const Json& row : answer["rows"].array()) {
     AddRow(&t, TextCell(row["workflow"]), TextCell(row["run"]), MomentCell(row["from"]),
            TextCell(row["cause"]), TextCell(row["metric"]), NumberCell(row["before"]),
-           NumberCell(row["after"]), NumberCell(row["change"]),
-           NumberCell(row["lost_gpu_seconds"]), NumberCell(row["scatter"]),
-           NumberCell(row["confidence"]), TextCell(row["kind"]), TextCell(row["job"]),
-           TextCell(row["user"]), IntegerCell(row["measured_before"]),
+           NumberCell(row["after"]), NumberCell(row["change"]), NumberCell(row["lost_gpu_seconds"]),
+           NumberCell(row["scatter"]), NumberCell(row["confidence"]), TextCell(row["kind"]),
+           TextCell(row["job"]), TextCell(row["user"]), IntegerCell(row["measured_before"]),
            IntegerCell(row["measured_after"]), TextCell(row["evidence"]));
   }
   t.notes.push_back(fmt::format("{}; {} of {} workflows judged, {} runs", WindowText(answer),

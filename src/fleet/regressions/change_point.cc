@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<size_t, 4> kLengths = {3, 6, 12, kLongestSide};
 // Median absolute deviation to standard deviation, of normal values.
 constexpr double kMadToSd = 1.4826;
-constexpr double kWinsorAt = 3;  // robust standard deviations
+constexpr double kWinsorAt = 3;      // robust standard deviations
 constexpr size_t kLeastSeries = 10;  // for a prior
 constexpr double kMostDegrees = 30;  // that a prior counts for, however alike the series are
 
@@ -148,7 +148,7 @@ class Sides {
 
 // The clearest change within [from, to), p corrected for the places that were looked at.
 std::optional<LevelChange> Clearest(absl::Span<const double> values, size_t from, size_t to,
-                               const ChangeOptions& options, Sides* sides) {
+                                    const ChangeOptions& options, Sides* sides) {
   std::optional<LevelChange> best;
   double looked = 0;
   for (size_t at = from + options.min_before; at + options.min_after <= to; ++at) {
@@ -172,8 +172,8 @@ std::optional<LevelChange> Clearest(absl::Span<const double> values, size_t from
   return best;
 }
 
-// The split of [from, to) near `c` that leaves the least about both levels; beyond kWinsorAt standard
-// deviations a value counts by its distance, not by the square of it.
+// The split of [from, to) near `c` that leaves the least about both levels; beyond kWinsorAt
+// standard deviations a value counts by its distance, not by the square of it.
 size_t BestSplit(absl::Span<const double> values, size_t from, size_t to, const LevelChange& c,
                  const ChangeOptions& options) {
   const double most = kWinsorAt * c.scatter;
@@ -259,7 +259,8 @@ ScatterPrior PriorOf(absl::Span<const SeriesVariance> series) {
   return prior;
 }
 
-std::vector<LevelChange> FindChanges(absl::Span<const double> values, const ChangeOptions& options) {
+std::vector<LevelChange> FindChanges(absl::Span<const double> values,
+                                     const ChangeOptions& options) {
   std::vector<LevelChange> out;
   Sides sides(options);
   FindWithin(values, 0, values.size(), options, &sides, &out);

@@ -50,11 +50,11 @@ struct ChangeOptions {
 };
 
 struct LevelChange {
-  size_t at = 0;                 // the first value after
+  size_t at = 0;                     // the first value after
   size_t before_n = 0, after_n = 0;  // values of either side that were looked at
-  double before = 0, after = 0;  // levels: means after winsorising
-  double scatter = 0;            // standard deviation of one value about its level
-  double p = 1;                  // corrected for what was looked at
+  double before = 0, after = 0;      // levels: means after winsorising
+  double scatter = 0;                // standard deviation of one value about its level
+  double p = 1;                      // corrected for what was looked at
 };
 
 // Changes in order of place, falls and rises.

@@ -13,8 +13,8 @@ namespace {
 // would be less busy. Runs differ in that; the difference must be so many standard errors.
 constexpr double kMoreDram = 1.015, kDramErrors = 2, kLeastDramScatter = .01;
 // Who waits in a collective keeps the SMs busy: they are more active at less tensor work, by this
-// and by this part of what the tensor work lost. A kernel that does its work less well keeps them as
-// busy, or less.
+// and by this part of what the tensor work lost. A kernel that does its work less well keeps them
+// as busy, or less.
 constexpr double kMoreSm = .004, kMoreSmOfLoss = .02;
 // Or there is more to send for the same work, by this part of what the work lost, while the SMs are
 // at least about as active.
@@ -46,8 +46,7 @@ bool Busier(const std::vector<double>& before, const std::vector<double>& after)
   };
   if (before.empty() || after.empty()) return false;
   const double more = level(after) - level(before);
-  const double degrees =
-      std::max(1.0, static_cast<double>(before.size() + after.size()) - 2);
+  const double degrees = std::max(1.0, static_cast<double>(before.size() + after.size()) - 2);
   const double scatter = std::max(kLeastDramScatter, std::sqrt(squares / degrees));
   return more > kDramErrors * scatter *
                     std::sqrt(1 / static_cast<double>(before.size()) +
@@ -74,7 +73,8 @@ ChangeCause FamilyOf(ChangeMetric metric, const OfuFactors& before, const OfuFac
   if (!before.clock || !after.clock) return ChangeCause::kUnknown;
   if (clock >= std::max(sm, tensor)) return ChangeCause::kClock;
   if (!before.tensor_per_sm || !after.tensor_per_sm) return ChangeCause::kUnknown;
-  if (const auto dram = FactorRatio(after.dram_active, before.dram_active); dram && *dram >= kMoreDram)
+  if (const auto dram = FactorRatio(after.dram_active, before.dram_active);
+      dram && *dram >= kMoreDram)
     return ChangeCause::kMemory;
   if (sm > tensor) return ChangeCause::kSm;
   if (-sm >= std::max(kMoreSm, kMoreSmOfLoss * tensor)) return ChangeCause::kNetwork;

@@ -74,7 +74,8 @@ std::optional<MeasuredRun> MeasureRun(const WorkflowRun& run, size_t index) {
   m.brief = work.size() < kLeastInnerSteps + 2;
   std::vector<const RunStep*> whole =
       m.brief ? work : std::vector<const RunStep*>(work.begin() + 1, work.end() - 1);
-  const double full = ToSeconds(run.step) * static_cast<double>(std::max<int64_t>(1, run.setting.gpus));
+  const double full =
+      ToSeconds(run.step) * static_cast<double>(std::max<int64_t>(1, run.setting.gpus));
   std::erase_if(whole, [&](const RunStep* s) { return s->sums.busy_s < kWholeStep * full; });
   const double duty = UsualDuty(whole);
   const double least =

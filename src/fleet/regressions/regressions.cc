@@ -7,7 +7,6 @@
 
 #include "fleet/regressions/measured.h"
 
-
 namespace flopwatch::fleet {
 namespace {
 
@@ -48,8 +47,8 @@ constexpr double kRestless = .05, kRestlessAlpha = .001;
 // Of brief runs the start alone may lower the duty by some per cent.
 constexpr double kLeastBriefDuty = .12;
 
-// A drop within a run is so many times what the levels scatter that runs begin with: phases that are
-// drawn from the same levels are not so far apart.
+// A drop within a run is so many times what the levels scatter that runs begin with: phases that
+// are drawn from the same levels are not so far apart.
 constexpr double kDropOverScatter = 4;
 
 // Settings with what a run does not say taken from the runs before it, else after it: a job that
@@ -60,8 +59,8 @@ std::vector<RunSetting> SettingsOf(const WorkflowRuns& workflow) {
   for (const WorkflowRun& run : workflow.runs) out.push_back(run.setting);
   const auto fill = [&](RunSetting* to, const RunSetting& from) {
     if (to->gpus <= 0) to->gpus = from.gpus;
-    for (std::string RunSetting::*const m : {&RunSetting::gpu_model, &RunSetting::model,
-                                             &RunSetting::precision})
+    for (std::string RunSetting::*const m :
+         {&RunSetting::gpu_model, &RunSetting::model, &RunSetting::precision})
       if ((to->*m).empty()) to->*m = from.*m;
   };
   for (size_t k = 1; k < out.size(); ++k) fill(&out[k], out[k - 1]);
@@ -88,8 +87,7 @@ class WorkflowJudge {
                 std::vector<Regression>* out)
       : workflow_(workflow), index_(index), options_(options), out_(out) {
     settings_ = SettingsOf(workflow);
-    const size_t first =
-        workflow.runs.size() - std::min(workflow.runs.size(), kMostRuns);
+    const size_t first = workflow.runs.size() - std::min(workflow.runs.size(), kMostRuns);
     for (size_t k = first; k < workflow.runs.size(); ++k) {
       if (auto m = MeasureRun(workflow.runs[k], k)) {
         m->setting = &settings_[k];
@@ -294,7 +292,8 @@ class WorkflowJudge {
     return weight > 0 ? sum / weight : 0;
   }
 
-  void Fill(const WorkSums& before, const WorkSums& after, const LevelChange& c, Regression* f) const {
+  void Fill(const WorkSums& before, const WorkSums& after, const LevelChange& c,
+            Regression* f) const {
     f->before = MetricOf(before, f->metric).value_or(0);
     f->after = MetricOf(after, f->metric).value_or(0);
     f->change = std::expm1(c.after - c.before);
@@ -361,7 +360,8 @@ std::optional<ChangeCause> SettingDifference(const RunSetting& a, const RunSetti
   return std::nullopt;
 }
 
-RegressionJudgement JudgeWorkflows(absl::Span<const WorkflowRuns> workflows, const RegressionOptions& options) {
+RegressionJudgement JudgeWorkflows(absl::Span<const WorkflowRuns> workflows,
+                                   const RegressionOptions& options) {
   RegressionJudgement out;
   out.workflows = workflows.size();
   std::vector<WorkflowJudge> judges;

@@ -1,10 +1,10 @@
 // What got worse: changes of level across the runs of a workflow, and within one run.
 //
-// MeasuredRun are two things apart. OFU while a kernel ran (OFU / duty): pauses of a healthy job, for
-// a checkpoint, an evaluation or its start, take nothing from it. And duty over the minutes in which
-// anything ran: data that comes too late lowers it, a pause does not. Values are compared by their
-// logarithms, so that a change is a factor. Where the level changed is change_point.h's; here is
-// what that means: whether runs can be compared, how large a change must be, and which of the
+// MeasuredRun are two things apart. OFU while a kernel ran (OFU / duty): pauses of a healthy job,
+// for a checkpoint, an evaluation or its start, take nothing from it. And duty over the minutes in
+// which anything ran: data that comes too late lowers it, a pause does not. Values are compared by
+// their logarithms, so that a change is a factor. Where the level changed is change_point.h's; here
+// is what that means: whether runs can be compared, how large a change must be, and which of the
 // counters moved.
 //
 // OFU = duty x (SM activity / duty) x (tensor activity / SM activity) x (clock / tensor clock); the
@@ -46,9 +46,11 @@ enum class ChangeCause : uint8_t {
   kPrecision,
 };
 inline constexpr std::string_view kChangeCauseNames[] = {
-    "tensor",  "clock",     "duty",      "memory", "network",   "sm",
+    "tensor",  "clock",     "duty",      "memory", "network",  "sm",
     "unknown", "gpu_count", "gpu_model", "model",  "precision"};
-constexpr std::string_view ChangeCauseName(ChangeCause c) { return kChangeCauseNames[static_cast<size_t>(c)]; }
+constexpr std::string_view ChangeCauseName(ChangeCause c) {
+  return kChangeCauseNames[static_cast<size_t>(c)];
+}
 // Whether it is a family of regressions, or something that was set otherwise.
 constexpr bool IsRegression(ChangeCause c) { return c < ChangeCause::kGpuCount; }
 
@@ -98,7 +100,8 @@ struct RegressionJudgement {
   size_t runs = 0, runs_judged = 0;
   double usual_scatter = 0;  // of the workflows judged together; 0 = too few to say
 };
-RegressionJudgement JudgeWorkflows(absl::Span<const WorkflowRuns> workflows, const RegressionOptions& options);
+RegressionJudgement JudgeWorkflows(absl::Span<const WorkflowRuns> workflows,
+                                   const RegressionOptions& options);
 
 // What two runs were set to that makes them no comparison; null where nothing is known to differ.
 std::optional<ChangeCause> SettingDifference(const RunSetting& a, const RunSetting& b);

@@ -29,7 +29,9 @@ std::optional<double> WorkSums::BusyOfu() const {
 }
 
 std::optional<double> WorkSums::SmActive() const { return MeanOverSpan(sm_s, sm_span_s); }
-std::optional<double> WorkSums::TensorActive() const { return MeanOverSpan(tensor_s, tensor_span_s); }
+std::optional<double> WorkSums::TensorActive() const {
+  return MeanOverSpan(tensor_s, tensor_span_s);
+}
 std::optional<double> WorkSums::ClockMhz() const { return MeanOverSpan(clock_mhz_s, clock_span_s); }
 std::optional<double> WorkSums::PowerW() const { return MeanOverSpan(power_j, power_span_s); }
 std::optional<double> WorkSums::Occupancy() const {

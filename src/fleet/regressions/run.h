@@ -12,10 +12,10 @@ namespace flopwatch::fleet {
 
 // GPU-seconds of work, each sum beside the seconds it is over; they add up.
 struct WorkSums {
-  double busy_s = 0;                     // GPU-seconds of the minutes in which kernels ran
-  double ofu_s = 0, ofu_span_s = 0;      // OFU x s
-  double duty_s = 0, duty_span_s = 0;    // a kernel ran
-  double sm_s = 0, sm_span_s = 0;        // SM activity x s
+  double busy_s = 0;                   // GPU-seconds of the minutes in which kernels ran
+  double ofu_s = 0, ofu_span_s = 0;    // OFU x s
+  double duty_s = 0, duty_span_s = 0;  // a kernel ran
+  double sm_s = 0, sm_span_s = 0;      // SM activity x s
   double tensor_s = 0, tensor_span_s = 0;
   double clock_mhz_s = 0, clock_span_s = 0;
   double power_j = 0, power_span_s = 0;

@@ -304,9 +304,9 @@ StatusOr<std::vector<JobPoint>> UsageReader::JobSteps(Window w, Micros step, dou
   Ask ask = {.minute = Rollup::kJobMinute, .hour = {}, .keys = "job_set, model", .step = step};
   ask.filter = "job_set <> 0";
   const auto column = [](UsageSum sum) { return SumColumn(sum, /*fine=*/true); };
-  ask.rolled_filter = fmt::format("{} >= {} * coalesce({}, {})", column(UsageSum::kGpuUtil),
-                                  least_duty, column(UsageSum::kGpuUtilSpan),
-                                  column(UsageSum::kObserved));
+  ask.rolled_filter =
+      fmt::format("{} >= {} * coalesce({}, {})", column(UsageSum::kGpuUtil), least_duty,
+                  column(UsageSum::kGpuUtilSpan), column(UsageSum::kObserved));
   std::vector<JobPoint> points;
   FW_RETURN_IF_ERROR(Steps(ask, w, [&](const Row& row) {
     const auto members = sets_.find(static_cast<int32_t>(row.Int64(1)));

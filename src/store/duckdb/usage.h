@@ -45,8 +45,8 @@ class UsageReader {
     std::string keys = "";  // beside the bucket: a subset of the keys of the tables
     std::string filter = "true";
     std::string rolled_filter = "true";  // of rollup rows alone
-    int32_t entity = 0;  // the only one asked for, to skip files; 0 = any
-    Micros step = 0;     // of buckets; 0 = one bucket
+    int32_t entity = 0;                  // the only one asked for, to skip files; 0 = any
+    Micros step = 0;                     // of buckets; 0 = one bucket
   };
   // Starts the snapshot and reads models and job sets.
   StatusOr<Transaction> Begin();
