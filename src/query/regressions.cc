@@ -174,6 +174,7 @@ class WorkflowGatherer {
     run.job = record->key;
     run.from = points.front().ts;
     run.to = points.back().ts + set_.step;
+    run.step = set_.step;
     for (const store::JobPoint& p : points) run.steps.push_back({p.ts, WorkOf(p.sums)});
     if (held != nullptr) {
       run.from = held->from;
@@ -292,11 +293,6 @@ struct LinkSums {
     const auto a = Of(tx), b = Of(tx + 1);
     return a && b ? std::optional<double>(*a + *b) : std::nullopt;
   }
-  void AddTo(fleet::OfuFactors* f) const {
-    f->dram_active = Of(0);
-    f->nvlink_bytes_per_s = Both(1);
-    f->pcie_bytes_per_s = Both(3);
-  }
 };
 
 // Adds the raw rows of a job in [from, to).
@@ -327,9 +323,9 @@ Status AddLinks(const Query& query, int32_t job, Window window, LinkSums* out) {
                                     });
 }
 
-// Of runs [from, to), or of one run the steps within `only`; nearest to `edge` first.
+// The middle step within `only` of the first of `runs`, each by itself.
 Status AddSide(const Query& query, const WorkflowSet& set, const fleet::WorkflowRuns& workflow,
-               std::vector<size_t> runs, Window only, LinkSums* out) {
+               const std::vector<size_t>& runs, Window only, std::vector<LinkSums>* out) {
   for (size_t k = 0; k < std::min(runs.size(), kRunsLookedAt); ++k) {
     const fleet::WorkflowRun& run = workflow.runs[runs[k]];
     const auto job = query.memory().jobs().FindJob(run.job);
@@ -338,7 +334,8 @@ Status AddSide(const Query& query, const WorkflowSet& set, const fleet::Workflow
       if (s.at >= only.from && s.at < only.to) steps.push_back(s.at);
     if (!job || steps.empty()) continue;
     const Micros at = steps[steps.size() / 2];
-    FW_RETURN_IF_ERROR(AddLinks(query, job->id, {at, at + std::min(set.step, kShortestStep)}, out));
+    FW_RETURN_IF_ERROR(AddLinks(query, job->id, {at, at + std::min(set.step, kShortestStep)},
+                                &out->emplace_back()));
   }
   return absl::OkStatus();
 }
@@ -356,12 +353,15 @@ Status LookAtLinks(const Query& query, const WorkflowSet& set, fleet::Regression
     for (size_t k = f->at; k-- > f->first;) before.push_back(k);
     for (size_t k = f->at; k < f->end; ++k) after.push_back(k);
   }
-  LinkSums a, b;
+  std::vector<LinkSums> a, b;
   FW_RETURN_IF_ERROR(AddSide(query, set, workflow, before, early, &a));
   FW_RETURN_IF_ERROR(AddSide(query, set, workflow, after, late, &b));
-  a.AddTo(&f->factors_before);
-  b.AddTo(&f->factors_after);
-  f->cause = fleet::FamilyOf(f->metric, f->factors_before, f->factors_after, f->expected_power_w);
+  const auto readings = [](const std::vector<LinkSums>& runs) {
+    std::vector<fleet::LinkReading> out;
+    for (const LinkSums& r : runs) out.push_back({r.Of(0), r.Both(1), r.Both(3)});
+    return out;
+  };
+  fleet::NameWithLinks(readings(a), readings(b), f);
   return absl::OkStatus();
 }
 

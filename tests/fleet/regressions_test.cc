@@ -51,6 +51,7 @@ WorkflowRun MakeRun(int index, const Level& level,
   run.to = run.from + 2 * kMicrosPerHour;
   run.gpu_seconds = 2 * 3600 * 8;
   run.setting = setting;
+  run.step = 300 * kMicrosPerSecond;
   for (int k = 0; k < 24; ++k) {
     RunStep s;
     s.at = run.from + Micros{k} * 300 * kMicrosPerSecond;
@@ -142,13 +143,20 @@ TEST(Regressions, TheFactorThatFellNamesTheFamily) {
              after = FactorsOf(MakeRun(0, {.ofu = .3}).steps[0].sums);
   before.dram_active = .3;
   after.dram_active = .45;
-  EXPECT_EQ(FamilyOf(ChangeMetric::kOfu, before, after, {}), ChangeCause::kMemory);
+  EXPECT_EQ(FamilyOf(ChangeMetric::kOfu, before, after), ChangeCause::kMemory);
   after.dram_active = .23;
-  after.power_w = 350;
-  EXPECT_EQ(FamilyOf(ChangeMetric::kOfu, before, after, 440), ChangeCause::kNetwork);
-  EXPECT_EQ(FamilyOf(ChangeMetric::kOfu, before, after, 355), ChangeCause::kTensor);
+  EXPECT_EQ(FamilyOf(ChangeMetric::kOfu, before, after), ChangeCause::kTensor);
+  // As much to send for three quarters of the work.
+  before.nvlink_bytes_per_s = after.nvlink_bytes_per_s = 60e9;
+  EXPECT_EQ(FamilyOf(ChangeMetric::kOfu, before, after), ChangeCause::kNetwork);
+  after.nvlink_bytes_per_s = 45e9;
+  EXPECT_EQ(FamilyOf(ChangeMetric::kOfu, before, after), ChangeCause::kTensor);
+  // A slow fabric: as much less to send as work, and SMs that spin.
+  after.sm_per_duty = *before.sm_per_duty * 1.03;
+  after.tensor_per_sm = *after.tensor_per_sm / 1.03;
+  EXPECT_EQ(FamilyOf(ChangeMetric::kOfu, before, after), ChangeCause::kNetwork);
   after.clock.reset();
-  EXPECT_EQ(FamilyOf(ChangeMetric::kOfu, before, after, {}), ChangeCause::kUnknown);
+  EXPECT_EQ(FamilyOf(ChangeMetric::kOfu, before, after), ChangeCause::kUnknown);
 }
 
 TEST(Regressions, WhatWasSetOtherwiseIsNamedAndIsNone) {

@@ -64,9 +64,10 @@ inline void AddStint(const Fleet::Model& m, const Stint& s, Minutes* out) {
 }
 
 inline fleet::WorkflowRun RunOf(const Fleet::Model& m, int32_t j, const Minutes& minutes) {
-  const Job& job = m.plan.jobs[j];
+  const auto& job = m.plan.jobs[j];
   fleet::WorkflowRun run;
   run.job = m.JobKey(j);
+  run.step = kStep * kMicrosPerSecond;
   const auto at = [&](int32_t s) { return m.options.start + s * kMicrosPerSecond; };
   run.from = at(std::max(job.start, 0));
   run.to = at(std::min(job.end, m.plan.horizon));
@@ -103,6 +104,50 @@ inline fleet::WorkflowRun RunOf(const Fleet::Model& m, int32_t j, const Minutes&
 }
 
 }  // namespace regression_runs
+
+// What raw rows of a run's GPUs say of DRAM and links: a reading a minute of the step.
+inline fleet::LinkReading LinksOf(const Fleet::Model& m, int32_t job, Micros from,
+                                  int minutes = 5) {
+  fleet::LinkReading out;
+  const auto first = static_cast<int32_t>((from - m.options.start) / kMicrosPerSecond);
+  double dram = 0, nvlink = 0, pcie = 0, n = 0;
+  for (const Stint& s : m.activity->AllStints()) {
+    if (s.job != job || s.rank >= 8) continue;
+    for (int32_t t = first + 60; t <= first + 60 * minutes; t += 60) {
+      if (t < s.from + 60 || t > s.to) continue;
+      Values v{};
+      ReadLane(m, s.lane, t, 60, &v);
+      dram += static_cast<double>(v[kDramPpm]) / 1e6;
+      nvlink += static_cast<double>(v[kNvlinkTx] + v[kNvlinkRx]);
+      pcie += static_cast<double>(v[kPcieTx] + v[kPcieRx]);
+      ++n;
+    }
+  }
+  if (n > 0) out = {dram / n, nvlink / n, pcie / n};
+  return out;
+}
+
+// As query/regressions.cc does.
+inline void AddLinks(const Fleet::Model& m, const FleetRuns& runs, fleet::Regression* f) {
+  const auto& list = runs.workflows[f->workflow].runs;
+  const auto reading = [&](size_t k, Micros from, Micros to,
+                           std::vector<fleet::LinkReading>* into) {
+    std::vector<Micros> steps;
+    for (const fleet::RunStep& s : list[k].steps)
+      if (s.at >= from && s.at < to) steps.push_back(s.at);
+    if (!steps.empty())
+      into->push_back(LinksOf(m, runs.jobs[f->workflow][k], steps[steps.size() / 2]));
+  };
+  std::vector<fleet::LinkReading> before, after;
+  if (f->within_run) {
+    reading(f->at, 0, f->from, &before);
+    reading(f->at, f->from, list[f->at].to, &after);
+  } else {
+    for (size_t k = f->at; k-- > f->first && before.size() < 3;) reading(k, 0, list[k].to, &before);
+    for (size_t k = f->at; k < f->end && after.size() < 3; ++k) reading(k, 0, list[k].to, &after);
+  }
+  fleet::NameWithLinks(before, after, f);
+}
 
 // Interactive sessions and services are workflows as others are.
 inline FleetRuns RunsOf(const Fleet& f) {

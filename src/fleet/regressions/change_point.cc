@@ -110,25 +110,33 @@ class Sides {
     c.after_n = after.size();
     c.before = level(before, of_before);
     c.after = level(after, of_after);
-    const auto own = (static_cast<double>(before.size() + after.size()) - 2) / options_.alike;
-    const double degrees = own + options_.prior.degrees;
-    const double pooled =
-        (squares / options_.alike + options_.prior.degrees * options_.prior.variance) /
-        std::max(1.0, degrees);
-    c.scatter = std::max(std::sqrt(pooled), options_.least_scatter);
-    if (!(c.scatter > 0)) {
-      // Not a digit of scatter: any difference is one.
-      c.p = c.before == c.after ? 1 : 0;
-      return c;
+    const double own = static_cast<double>(before.size() + after.size()) - 2;
+    Judge(std::sqrt(squares / std::max(1.0, own)), own, &c);
+    if (options_.prior.degrees > 0) {
+      const double degrees = own + options_.prior.degrees;
+      LevelChange moderated = c;
+      Judge(std::sqrt((squares + options_.prior.degrees * options_.prior.variance) / degrees),
+            degrees, &moderated);
+      if (moderated.p < c.p) c = moderated;
     }
-    const double t = std::abs(c.before - c.after) /
-                     (c.scatter * std::sqrt(options_.alike / static_cast<double>(before.size()) +
-                                            options_.alike / static_cast<double>(after.size())));
-    c.p = 2 * StudentTail(t, std::max(1.0, degrees));
     return c;
   }
 
  private:
+  // By Student's t.
+  void Judge(double scatter, double degrees, LevelChange* c) const {
+    c->scatter = std::max(scatter, options_.least_scatter);
+    if (!(c->scatter > 0)) {
+      // Not a digit of scatter: any difference is one.
+      c->p = c->before == c->after ? 1 : 0;
+      return;
+    }
+    const double t = std::abs(c->before - c->after) /
+                     (c->scatter * std::sqrt(1 / static_cast<double>(c->before_n) +
+                                             1 / static_cast<double>(c->after_n)));
+    c->p = 2 * StudentTail(t, std::max(1.0, degrees));
+  }
+
   double Center(absl::Span<const double> side) {
     scratch_.assign(side.begin(), side.end());
     return MedianInPlace(&scratch_);
@@ -164,13 +172,14 @@ std::optional<LevelChange> Clearest(absl::Span<const double> values, size_t from
   return best;
 }
 
-// The split of [from, to) near `at` that leaves the least about both levels; each value counts for
-// at most kWinsorAt standard deviations.
+// The split of [from, to) near `c` that leaves the least about both levels; beyond kWinsorAt
+// standard deviations a value counts by its distance, not by the square of it.
 size_t BestSplit(absl::Span<const double> values, size_t from, size_t to, const LevelChange& c,
                  const ChangeOptions& options) {
-  const double most = kWinsorAt * kWinsorAt * c.scatter * c.scatter;
+  const double most = kWinsorAt * c.scatter;
   const auto cost = [&](double v, double level) {
-    return std::min((v - level) * (v - level), most);
+    const double d = std::abs(v - level);
+    return d < most ? d * d : most * (2 * d - most);  // Huber's
   };
   const size_t begin = std::max(from + options.min_before, c.at - std::min<size_t>(c.at, 6));
   const size_t end = std::min(c.at + 6, to - std::min(to, options.min_after));

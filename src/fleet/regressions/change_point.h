@@ -9,7 +9,8 @@
 //
 // The scatter of few values is poorly known. Where many series are judged together, what scatter
 // is usual among them (ScatterPrior) is added as so many values' worth of evidence (the moderated t
-// of Smyth, Stat. Appl. Genet. Mol. Biol. 3(1), 2004).
+// of Smyth, Stat. Appl. Genet. Mol. Biol. 3(1), 2004), beside the plain t: a quiet series among
+// restless ones is judged by itself. The clearer of the two counts.
 //
 // Pure; bounded: a series of n values takes n x kLongestSide x kLengths steps a change.
 #pragma once
@@ -45,8 +46,6 @@ struct ChangeOptions {
   double alpha = 0.001;
   // Below this no scatter is believed, whatever few values say.
   double least_scatter = 0;
-  // So many neighbours are alike and count for one: values of a run that goes through phases.
-  double alike = 1;
   ScatterPrior prior;
 };
 

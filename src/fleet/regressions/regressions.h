@@ -36,7 +36,7 @@ enum class ChangeCause : uint8_t {
   kClock,    // the clock
   kDuty,     // kernels run for less of the time
   kMemory,   // the SMs wait for memory: DRAM is busier, tensor work less
-  kNetwork,  // the SMs spin in communication: as active, at less tensor work and less power
+  kNetwork,  // the SMs spin in communication: more active, at less tensor work
   kSm,       // fewer SMs at work while kernels run
   kUnknown,  // the counters that would say are missing
   // What was set otherwise: no regression.
@@ -84,9 +84,6 @@ struct Regression {
   double gpu_seconds = 0;        // that ran since, as far as they were measured
   double lost_gpu_seconds = 0;   // of these: what the same OFU as before would have needed less
   OfuFactors factors_before, factors_after;
-  // Power after, had it gone with the work as it does over the runs judged together; null where
-  // that is not known.
-  std::optional<double> expected_power_w;
   std::string set_before, set_after;  // of what was set otherwise
 };
 
@@ -111,8 +108,14 @@ std::optional<ChangeCause> SettingDifference(const RunSetting& a, const RunSetti
 
 // Names the family of a regression of OFU by its factors, with what they say of memory and links
 // where that is known.
-ChangeCause FamilyOf(ChangeMetric metric, const OfuFactors& before, const OfuFactors& after,
-                     std::optional<double> expected_power_w);
+ChangeCause FamilyOf(ChangeMetric metric, const OfuFactors& before, const OfuFactors& after);
+// What DRAM and links did in a part of a run; null where nobody says.
+struct LinkReading {
+  std::optional<double> dram_active, nvlink_bytes_per_s, pcie_bytes_per_s;
+};
+// Takes over what runs before and after showed, and names the family of a regression with it.
+void NameWithLinks(absl::Span<const LinkReading> before, absl::Span<const LinkReading> after,
+                   Regression* finding);
 // What the counters showed, as short sentences.
 std::vector<std::string> ChangeEvidence(const Regression& finding);
 

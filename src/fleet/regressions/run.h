@@ -53,6 +53,7 @@ struct WorkflowRun {
   Micros from = 0, to = 0;
   double gpu_seconds = 0;  // that it held, its pauses included
   RunSetting setting;
+  Micros step = 0;             // how long each of these is
   std::vector<RunStep> steps;  // in order of time; of minutes in which kernels ran alone
 };
 
