@@ -1,6 +1,7 @@
 // How an Activity is made: incidents, phases, levels, stints. Private to the room.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -170,14 +171,17 @@ class ActivityBuilder {
   // The ranks that hold the job up, ascending by lane, and their slow factor; none: no fit.
   std::vector<int32_t> SlowLanes(IncidentKind kind, int32_t job, double factor, Draws* draws,
                                  double* total) const;
-  int32_t PlantRegressions(IncidentKind kind, int32_t wanted);
+  void PlantRegressions();
+  bool PlantRegression(IncidentKind kind, int32_t i, int32_t workflow, int32_t first_run,
+                       int before, int after);
   void ChangeRuns(IncidentKind kind, int32_t workflow, int32_t first_run, double size,
                   uint64_t key);
   void PlantChanges();
   bool RunsAround(int32_t workflow, int32_t first_run, int before, int after,
                   PlantedIncident* p) const;
   int32_t FirstChanged(const PlantedWorkflow& w) const;
-  std::vector<std::pair<int32_t, int32_t>> NaturalWorkflows(Family family) const;
+  std::vector<std::pair<int32_t, int32_t>> NaturalWorkflows() const;
+  double SizeOfLoss(IncidentKind kind, int32_t i) const;
   double SizeOf(int32_t i, uint64_t purpose) const;
   Usual UsualOf(int32_t job, int32_t from, int32_t to) const;
   const Phase& PhaseOf(int32_t job, int32_t t) const;
