@@ -67,6 +67,9 @@ class ActivityBuilder {
     int32_t slow = -1, others = -1;  // effects
     std::vector<int32_t> lanes;      // of the slow ones, ascending
   };
+  struct Times {
+    int32_t from, to;  // seconds of the window
+  };
   // Means over a job's busy phases within a time.
   struct Usual {
     double sm = 0, util = 0, power_mw = 0, tensor_hz = 0, most_sm = 0;
@@ -157,6 +160,7 @@ class ActivityBuilder {
   // Runs of minutes whose pauses are seconds, so that their scatter is the workflow's own.
   void LayoutRecurring(const Job& job, JobInfo* info);
   void PlantIncidents();
+  void LimitPower();
   void FinishPlanted();
   std::vector<Candidate> Candidates() const;
   bool IsFree(int32_t job) const;
@@ -186,9 +190,10 @@ class ActivityBuilder {
   Usual UsualOf(int32_t job, int32_t from, int32_t to) const;
   const Phase& PhaseOf(int32_t job, int32_t t) const;
   // --- activity_effects.cc: what it does to phases and counters ---
-  // Changes the phases of a job's program within [from, to) seconds of the window.
+  // Changes the phases of a job's program within these times, which ascend.
   template <typename Change>
-  void Rewrite(int32_t job, int32_t from, int32_t to, Change&& change);
+  void Rewrite(int32_t job, std::span<const Times> times, Change&& change);
+  void AddEvaluations();
   void SlowDown(int32_t job, const Cut& cut, double ratio);
   void HoldIdle(IncidentKind kind, int32_t job, int32_t from, int32_t to, uint64_t key);
   void Lose(Family family, int32_t job, int32_t from, int32_t to, double size, uint64_t key,

@@ -90,6 +90,8 @@ double ActivityBuilder::SizeOf(int32_t i, uint64_t purpose) const {
 
 void ActivityBuilder::PlantIncidents() {
   a_.planted_in_.assign(jobs_.size(), -1);
+  AddEvaluations();
+  LimitPower();
   // Workflows first: nothing else may happen to their runs.
   PlantChanges();
   PlantRegressions();
@@ -364,6 +366,10 @@ void ActivityBuilder::PlantChanges() {
     const int32_t first = FirstChanged(w);
     PlantedIncident p{*w.kind};
     p.size = w.size;
+    if (*w.kind == IncidentKind::kChangeModel)
+      p.sign = w.model_after != 0 ? "model_config" : "gpu_model";
+    else if (*w.kind == IncidentKind::kChangePrecision)
+      p.sign = w.mixed_after ? "to_mixed" : w.mixed_first ? "to_bf16" : "not_reported";
     if (first > 0 && RunsAround(w.workflow, first, kRunsBefore, kRunsAfter, &p))
       a_.planted_.push_back(std::move(p));
   }
@@ -447,6 +453,32 @@ void ActivityBuilder::PlantRegressions() {
                                      kRunsBefore, kRunsAfter);
   }
   from_natural(1);
+}
+
+// Some hosts have a lower power limit that nothing on them reaches: a limit alone slows nobody.
+void ActivityBuilder::LimitPower() {
+  a_.host_limit_mw_.assign(plan_.hosts.size(), 0);
+  std::vector<double> most(plan_.hosts.size(), 0);  // above idle, of what runs there
+  for (size_t k = 0; k < jobs_.size(); ++k) {
+    const JobInfo& info = jobs_[k];
+    if (info.program < 0) continue;
+    const Program& program = a_.programs_[info.program];
+    double power = 0;
+    for (int32_t i = 0; i < program.phases; ++i)
+      power = std::max<double>(power, a_.phases_[program.first_phase + i].rates.power_mw);
+    for (int i = 0; i < info.placements; ++i) {
+      double& host = most[a_.HostOf(LaneOf(info, i))];
+      host = std::max(host, power);
+    }
+  }
+  for (size_t h = 0; h < most.size(); ++h) {
+    if (Below(Key(seed_, Purpose::kIncident, h, 16ull << 40), 100) >= 12) continue;
+    const GpuModel& model = *spec_.clusters[plan_.hosts[h].cluster].model;
+    // Noise of samples and GPUs is below a tenth.
+    const double needed = model.idle_w * 1.15 + most[h] * 1.1 / 1000;
+    const auto limit = static_cast<int32_t>(std::ceil(needed / 25) * 25);
+    if (limit < .97 * model.tdp_w) a_.host_limit_mw_[h] = std::max(limit, model.tdp_w / 2) * 1000;
+  }
 }
 
 // Once the stints are there: what the runs before a change differed by, and the events.

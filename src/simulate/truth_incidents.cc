@@ -133,13 +133,12 @@ void IncidentTruth::AddStretches(int32_t job, const std::vector<Piece>& pieces, 
   const bool idle = planted != nullptr && GroupOf(planted->kind) == IncidentGroup::kIdle &&
                     planted->kind != IncidentKind::kIdleUnusedGpu;
   const std::vector<int32_t> which = lane < 0 ? std::vector<int32_t>{} : std::vector{lane};
-  const bool never = std::ranges::all_of(pieces, [](const Piece& p) {
-    return p.kind == PhaseKind::kGap || p.stopped;
-  });
+  const bool never = std::ranges::all_of(
+      pieces, [](const Piece& p) { return p.kind == PhaseKind::kGap || p.stopped; });
   if (idle)
     Tell(IncidentShortName(planted->kind), planted->from, planted->to, gpus, which, true, out);
   for (const Piece& p : pieces) {
-    if (p.stopped || p.kind == PhaseKind::kBusy) continue;
+    if (p.stopped || (p.kind != PhaseKind::kGap && p.kind != PhaseKind::kHang)) continue;
     if (idle && p.from < planted->to && planted->from < p.to) continue;
     if (p.kind == PhaseKind::kHang) {
       Tell("hung", p.from, p.to, gpus, which, false, out);
@@ -197,8 +196,8 @@ void TellPlanted(const Fleet::Model& m, int32_t index, EventTruth* out) {
   else if (p.kind == IncidentKind::kStragglerHost)
     out->entity = out->node;
   else
-    out->entity = out->gpus.size() == 1 && group == IncidentGroup::kStraggler ? out->gpus[0]
-                                                                              : out->job;
+    out->entity =
+        out->gpus.size() == 1 && group == IncidentGroup::kStraggler ? out->gpus[0] : out->job;
   out->sign = p.sign;
   out->run = p.run;
   out->runs_before = p.runs_before;
