@@ -179,13 +179,13 @@ void ActivityBuilder::SlowEffects(IncidentKind kind, int32_t job, double factor,
     } else {
       *sign = both ? "replays_and_ecc" : which < .55 ? "replays" : "ecc";
       if (both || which < .55)
-        slow.replays = static_cast<int32_t>(120 * std::pow(30, draws->Unit()));
-      if (both || which >= .55) slow.ecc = static_cast<int32_t>(60 * std::pow(20, draws->Unit()));
+        slow.replays = static_cast<int32_t>(200 * std::pow(18, draws->Unit()));
+      if (both || which >= .55) slow.ecc = static_cast<int32_t>(100 * std::pow(12, draws->Unit()));
     }
   } else if (kind == kStragglerLink) {
     *sign = which < .4 ? "errors" : which < .7 ? "bandwidth" : "errors_and_bandwidth";
     if (which < .4 || which >= .7) {
-      slow.link_errors = static_cast<int32_t>(60 * std::pow(50, draws->Unit()));
+      slow.link_errors = static_cast<int32_t>(120 * std::pow(25, draws->Unit()));
       slow.link_recoveries = 1 + static_cast<int32_t>(draws->Below(12));
     }
   } else if (kind == kStragglerHost) {

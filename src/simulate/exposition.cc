@@ -251,22 +251,21 @@ void CountErrors(const Fleet::Model& m, int32_t lane, int32_t gpu, int32_t t, Va
     errors += held * effect->link_errors;
     recoveries += held * effect->link_recoveries;
   }
-  // A few GPUs have some of each all the time, as many an hour as those that stall for it; others
-  // a burst a day.
-  const auto background = [&](uint64_t which, uint32_t per_mille,
-                              uint32_t most_an_hour) -> int64_t {
+  // A few GPUs have some of each all the time, a few of those nearly as many an hour as one that
+  // stalls for it; others have a burst a day.
+  const auto background = [&](uint64_t which, uint32_t per_mille, uint32_t most) -> int64_t {
     const uint64_t h = Key(m.options.seed, Purpose::kIncident, gpu, which);
     if (Below(h, 1000) >= per_mille) return 0;
-    const int64_t an_hour = 2 + Below(Mix(h + 1), most_an_hour);
+    const int64_t an_hour = 2 + Below(Mix(h + 1), Mix(h + 5) % 6 == 0 ? most : most / 4);
     if (Mix(h + 2) % 3 != 0) return (an_hour * t + static_cast<int64_t>(Mix(h + 3) % 3600)) / 3600;
     constexpr int32_t kDay = 86400, kBurst = 1800;
     const auto begin = static_cast<int32_t>(Below(Mix(h + 4), kDay - kBurst));
     return an_hour * (t / kDay) + an_hour * std::clamp(t % kDay - begin, 0, kBurst) / kBurst;
   };
   v[kPcieReplay] += replays / 3600 + background(20ull << 40, 30, 240);
-  v[kEccSbe] = ecc / 3600 + background(21ull << 40, 30, 90);
-  v[kLinkErrors] = errors / 3600 + background(22ull << 40, 25, 120);
-  v[kLinkRecoveries] = recoveries / 3600 + background(23ull << 40, 6, 2);
+  v[kEccSbe] = ecc / 3600 + background(21ull << 40, 30, 100);
+  v[kLinkErrors] = errors / 3600 + background(22ull << 40, 25, 140);
+  v[kLinkRecoveries] = recoveries / 3600 + background(23ull << 40, 6, 4);
 }
 
 }  // namespace
