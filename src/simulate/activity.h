@@ -26,8 +26,9 @@ namespace flopwatch::simulate {
 
 enum class PhaseKind : uint8_t {
   kBusy,
-  kGap,   // loads data, writes a checkpoint, waits: memory held, nothing runs
-  kHang,  // kernels spin, no tensor work
+  kGap,         // loads data, writes a checkpoint, waits: memory held, nothing runs
+  kHang,        // kernels spin, no tensor work
+  kEvaluation,  // works less for minutes, and trains nothing: a healthy pause, with incidents alone
 };
 
 struct Rates {
@@ -222,6 +223,9 @@ class Activity {
   const Effect* EffectOf(const Stint& stint) const {
     return stint.effect < 0 ? nullptr : &effects_[stint.effect];
   }
+  int32_t HostLimitMw(int32_t host) const {
+    return host_limit_mw_.empty() ? 0 : host_limit_mw_[host];
+  }
   const std::vector<PlantedIncident>& planted() const { return planted_; }
   // Where in planted() a job's own incident stands; -1 = it has none.
   int32_t PlantedIn(int32_t job) const { return planted_in_.empty() ? -1 : planted_in_[job]; }
@@ -244,7 +248,8 @@ class Activity {
   // With --incidents alone.
   std::vector<Effect> effects_;
   std::vector<PlantedIncident> planted_;
-  std::vector<int32_t> planted_in_;  // by job
+  std::vector<int32_t> planted_in_;     // by job
+  std::vector<int32_t> host_limit_mw_;  // power limit of a host's GPUs; 0 = the boards' own
 };
 
 }  // namespace flopwatch::simulate

@@ -1,6 +1,7 @@
 // How an Activity is made: incidents, phases, levels, stints. Private to the room.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
 #include <optional>
@@ -65,6 +66,9 @@ class ActivityBuilder {
     int32_t from = 0, to = 0;
     int32_t slow = -1, others = -1;  // effects
     std::vector<int32_t> lanes;      // of the slow ones, ascending
+  };
+  struct Times {
+    int32_t from, to;  // seconds of the window
   };
   // Means over a job's busy phases within a time.
   struct Usual {
@@ -156,6 +160,7 @@ class ActivityBuilder {
   // Runs of minutes whose pauses are seconds, so that their scatter is the workflow's own.
   void LayoutRecurring(const Job& job, JobInfo* info);
   void PlantIncidents();
+  void LimitPower();
   void FinishPlanted();
   std::vector<Candidate> Candidates() const;
   bool IsFree(int32_t job) const;
@@ -170,21 +175,25 @@ class ActivityBuilder {
   // The ranks that hold the job up, ascending by lane, and their slow factor; none: no fit.
   std::vector<int32_t> SlowLanes(IncidentKind kind, int32_t job, double factor, Draws* draws,
                                  double* total) const;
-  int32_t PlantRegressions(IncidentKind kind, int32_t wanted);
+  void PlantRegressions();
+  bool PlantRegression(IncidentKind kind, int32_t i, int32_t workflow, int32_t first_run,
+                       int before, int after);
   void ChangeRuns(IncidentKind kind, int32_t workflow, int32_t first_run, double size,
                   uint64_t key);
   void PlantChanges();
   bool RunsAround(int32_t workflow, int32_t first_run, int before, int after,
                   PlantedIncident* p) const;
   int32_t FirstChanged(const PlantedWorkflow& w) const;
-  std::vector<std::pair<int32_t, int32_t>> NaturalWorkflows(Family family) const;
+  std::vector<std::pair<int32_t, int32_t>> NaturalWorkflows() const;
+  double SizeOfLoss(IncidentKind kind, int32_t i) const;
   double SizeOf(int32_t i, uint64_t purpose) const;
   Usual UsualOf(int32_t job, int32_t from, int32_t to) const;
   const Phase& PhaseOf(int32_t job, int32_t t) const;
   // --- activity_effects.cc: what it does to phases and counters ---
-  // Changes the phases of a job's program within [from, to) seconds of the window.
+  // Changes the phases of a job's program within these times, which ascend.
   template <typename Change>
-  void Rewrite(int32_t job, int32_t from, int32_t to, Change&& change);
+  void Rewrite(int32_t job, std::span<const Times> times, Change&& change);
+  void AddEvaluations();
   void SlowDown(int32_t job, const Cut& cut, double ratio);
   void HoldIdle(IncidentKind kind, int32_t job, int32_t from, int32_t to, uint64_t key);
   void Lose(Family family, int32_t job, int32_t from, int32_t to, double size, uint64_t key,

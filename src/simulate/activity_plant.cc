@@ -76,6 +76,12 @@ std::vector<ActivityBuilder::Candidate> ActivityBuilder::Candidates() const {
   return out;
 }
 
+// OFU after / before; no clock falls to a third.
+double ActivityBuilder::SizeOfLoss(IncidentKind kind, int32_t i) const {
+  const double lost = SizeOf(i, static_cast<uint64_t>(kind));
+  return 1 - lost * (FamilyOf(kind) == Family::kClock ? .6 : 1);
+}
+
 // 0.02 to 0.6, spread evenly over its logarithm by the number of the incident.
 double ActivityBuilder::SizeOf(int32_t i, uint64_t purpose) const {
   const double x = Unit(Key(seed_, Purpose::kIncident, purpose, 7ull << 40)) + i * kGoldenStep;
@@ -84,13 +90,11 @@ double ActivityBuilder::SizeOf(int32_t i, uint64_t purpose) const {
 
 void ActivityBuilder::PlantIncidents() {
   a_.planted_in_.assign(jobs_.size(), -1);
+  AddEvaluations();
+  LimitPower();
   // Workflows first: nothing else may happen to their runs.
   PlantChanges();
-  for (size_t k = 0; k < kIncidentKinds; ++k) {
-    const auto kind = static_cast<IncidentKind>(k);
-    if (GroupOf(kind) == IncidentGroup::kRegression && planting_->asked[kind] > 0)
-      PlantRegressions(kind, planting_->asked[kind]);
-  }
+  PlantRegressions();
   std::vector<Candidate> all = Candidates();
   std::vector<Candidate> own;  // of the fleet's own demand
   std::vector<std::vector<Candidate>> made(kIncidentKinds);
@@ -225,8 +229,7 @@ bool ActivityBuilder::PlantDrop(IncidentKind kind, const Candidate& c, int32_t i
   if (UsualOf(c.job, info.from, from).busy_s < kLeastBusy ||
       UsualOf(c.job, from, info.to).busy_s < kLeastBusy)
     return false;
-  double size = 1 - SizeOf(i, static_cast<uint64_t>(kind));
-  if (family == Family::kClock) size = 1 - (1 - size) * .6;  // no clock falls to a third
+  const double size = SizeOfLoss(kind, i);
   Effect effect;
   effect.kind = kind;
   Lose(family, c.job, from, info.to, size, draws->Next(), &effect);
@@ -363,19 +366,22 @@ void ActivityBuilder::PlantChanges() {
     const int32_t first = FirstChanged(w);
     PlantedIncident p{*w.kind};
     p.size = w.size;
+    if (*w.kind == IncidentKind::kChangeModel)
+      p.sign = w.model_after != 0 ? "model_config" : "gpu_model";
+    else if (*w.kind == IncidentKind::kChangePrecision)
+      p.sign = w.mixed_after ? "to_mixed" : w.mixed_first ? "to_bf16" : "not_reported";
     if (first > 0 && RunsAround(w.workflow, first, kRunsBefore, kRunsAfter, &p))
       a_.planted_.push_back(std::move(p));
   }
 }
 
-// Workflows of the fleet's own demand with runs enough, in an order of no meaning.
-std::vector<std::pair<int32_t, int32_t>> ActivityBuilder::NaturalWorkflows(Family family) const {
-  std::vector<std::pair<int32_t, int32_t>> out;  // with the first run that may be changed
+// Workflows of the fleet's own demand with runs enough, in an order of no meaning, each with the
+// first run that may be changed.
+std::vector<std::pair<int32_t, int32_t>> ActivityBuilder::NaturalWorkflows() const {
+  std::vector<std::pair<int32_t, int32_t>> out;
   for (const auto& [workflow, list] : runs_of_) {
     const Workflow& w = workflows_[workflow];
     if (w.planted >= 0 || w.size_class < 0 || WorkflowChange(seed_, w.key)) continue;
-    if (changed_workflows_.contains(workflow)) continue;
-    if (family == Family::kNetwork && w.gpus < 2) continue;
     std::vector<int32_t> runs;
     bool fits = true;
     for (const int32_t j : list) {
@@ -400,33 +406,79 @@ std::vector<std::pair<int32_t, int32_t>> ActivityBuilder::NaturalWorkflows(Famil
   return out;
 }
 
-int32_t ActivityBuilder::PlantRegressions(IncidentKind kind, int32_t wanted) {
-  int32_t done = 0;
-  const auto plant = [&](int32_t workflow, int32_t first, int before, int after) {
-    PlantedIncident p{kind};
-    if (!RunsAround(workflow, first, before, after, &p)) return false;
-    p.size = 1 - SizeOf(done, static_cast<uint64_t>(kind));
-    if (FamilyOf(kind) == Family::kClock) p.size = 1 - (1 - p.size) * .6;
-    changed_workflows_.insert(workflow);
-    ChangeRuns(kind, workflow, first, p.size,
-               Key(seed_, Purpose::kIncident, workflows_[workflow].key, 8ull << 40));
-    a_.planted_.push_back(std::move(p));
-    ++done;
-    return true;
+bool ActivityBuilder::PlantRegression(IncidentKind kind, int32_t i, int32_t workflow,
+                                      int32_t first_run, int before, int after) {
+  if (first_run <= 0 || changed_workflows_.contains(workflow)) return false;
+  if (FamilyOf(kind) == Family::kNetwork && workflows_[workflow].gpus < 2) return false;
+  PlantedIncident p{kind};
+  if (!RunsAround(workflow, first_run, before, after, &p)) return false;
+  p.size = SizeOfLoss(kind, i);
+  changed_workflows_.insert(workflow);
+  ChangeRuns(kind, workflow, first_run, p.size,
+             Key(seed_, Purpose::kIncident, workflows_[workflow].key, 8ull << 40));
+  a_.planted_.push_back(std::move(p));
+  return true;
+}
+
+void ActivityBuilder::PlantRegressions() {
+  const IncidentCounts& asked = planting_->asked;
+  const auto natural = NaturalWorkflows();
+  IncidentCounts done;
+  std::array<size_t, kIncidentKinds> at{};
+  // By turns, until no kind finds another one or each has so large a part of what was asked for.
+  const auto from_natural = [&](int part) {
+    for (bool more = true; more;) {
+      more = false;
+      for (size_t k = 0; k < kIncidentKinds; ++k) {
+        const auto kind = static_cast<IncidentKind>(k);
+        if (GroupOf(kind) != IncidentGroup::kRegression || done[kind] >= asked[kind] / part)
+          continue;
+        while (at[k] < natural.size()) {
+          const auto& [workflow, first] = natural[at[k]++];
+          if (!PlantRegression(kind, done[kind], workflow, first, kNaturalRunsBefore,
+                               kNaturalRunsAfter))
+            continue;
+          ++done[kind];
+          more = true;
+          break;
+        }
+      }
+    }
   };
-  const auto natural = NaturalWorkflows(FamilyOf(kind));
-  size_t at = 0;
-  for (; at < natural.size() && done < wanted / 3; ++at)
-    plant(natural[at].first, natural[at].second, kNaturalRunsBefore, kNaturalRunsAfter);
+  from_natural(3);
   for (const PlantedWorkflow& w : planting_->workflows) {
-    if (done >= wanted) break;
-    if (w.kind != kind) continue;
-    const int32_t first = FirstChanged(w);
-    if (first > 0) plant(w.workflow, first, kRunsBefore, kRunsAfter);
+    if (!w.kind || GroupOf(*w.kind) != IncidentGroup::kRegression) continue;
+    if (done[*w.kind] >= asked[*w.kind]) continue;
+    done[*w.kind] += PlantRegression(*w.kind, done[*w.kind], w.workflow, FirstChanged(w),
+                                     kRunsBefore, kRunsAfter);
   }
-  for (; at < natural.size() && done < wanted; ++at)
-    plant(natural[at].first, natural[at].second, kNaturalRunsBefore, kNaturalRunsAfter);
-  return done;
+  from_natural(1);
+}
+
+// Some hosts have a lower power limit that nothing on them reaches: a limit alone slows nobody.
+void ActivityBuilder::LimitPower() {
+  a_.host_limit_mw_.assign(plan_.hosts.size(), 0);
+  std::vector<double> most(plan_.hosts.size(), 0);  // above idle, of what runs there
+  for (size_t k = 0; k < jobs_.size(); ++k) {
+    const JobInfo& info = jobs_[k];
+    if (info.program < 0) continue;
+    const Program& program = a_.programs_[info.program];
+    double power = 0;
+    for (int32_t i = 0; i < program.phases; ++i)
+      power = std::max<double>(power, a_.phases_[program.first_phase + i].rates.power_mw);
+    for (int i = 0; i < info.placements; ++i) {
+      double& host = most[a_.HostOf(LaneOf(info, i))];
+      host = std::max(host, power);
+    }
+  }
+  for (size_t h = 0; h < most.size(); ++h) {
+    if (Below(Key(seed_, Purpose::kIncident, h, 16ull << 40), 100) >= 12) continue;
+    const GpuModel& model = *spec_.clusters[plan_.hosts[h].cluster].model;
+    // Noise of samples and GPUs is below a tenth.
+    const double needed = model.idle_w * 1.15 + most[h] * 1.1 / 1000;
+    const auto limit = static_cast<int32_t>(std::ceil(needed / 25) * 25);
+    if (limit < .97 * model.tdp_w) a_.host_limit_mw_[h] = std::max(limit, model.tdp_w / 2) * 1000;
+  }
 }
 
 // Once the stints are there: what the runs before a change differed by, and the events.

@@ -59,7 +59,8 @@ std::vector<Piece> PiecesOf(const Fleet::Model& m, const Stint& stint, int32_t t
       const double hz = phases[i].kind == PhaseKind::kBusy
                             ? static_cast<double>(phases[i].rates.tensor_hz) * stint.scale / 65536
                             : 0;
-      out.push_back({from, until, hz});
+      // Without a process there is nobody to report that nothing is done.
+      out.push_back({from, until, hz, phases[i].memory == HeldMemory::kNone});
     }
   }
   const Job& job = m.plan.jobs[stint.job];

@@ -145,6 +145,18 @@ void ReadMore(const Fleet::Model& m, const LaneState& at, Values* out) {
   v[kLinkRx] = v[kNvlinkRx] / 18;
 }
 
+// How much of its memory a job holds at a moment. Also a healthy one has a process only some
+// seconds after its start, which loads nothing at first.
+HeldMemory HeldIn(const Fleet::Model& m, const LaneState& at, const Phase* phase) {
+  if (phase == nullptr) return HeldMemory::kAll;
+  const Job& job = m.plan.jobs[at.holder->job];
+  if (phase->memory != HeldMemory::kAll || phase->kind != PhaseKind::kGap || phase->start > 0 ||
+      job.start < 0 || job.kind == JobKind::kService || job.kind == JobKind::kSession)
+    return phase->memory;
+  const int32_t age = at.t - job.start;
+  return age < 40 ? HeldMemory::kNone : age < 90 ? HeldMemory::kContext : HeldMemory::kAll;
+}
+
 // What varies by itself once incidents are looked for, so that no single sign tells one: links and
 // temperatures differ between GPUs and moments, retries and corrected errors happen to GPUs that
 // hold nobody up, clocks are set by administrators who set them to the highest.
@@ -188,20 +200,23 @@ void Vary(const Fleet::Model& m, const LaneState& at, Values* out) {
   const bool many = at.holder != nullptr && m.plan.jobs[at.holder->job].gpus > 1;
   const int64_t link =
       many ? v[kSmPpm] * static_cast<int64_t>(20'000 + (own >> 30 & 65535)) : int64_t{0};
-  const uint16_t nvlink = effect ? effect->nvlink : one;
+  uint16_t nvlink = effect ? effect->nvlink : one;
+  // Some GPUs' place in the fabric gives them less traffic, and nobody waits for them.
+  if (Below(Mix(gpu + 1), 1000) < 15) nvlink = static_cast<uint16_t>(nvlink * 4 / 5);
   v[kNvlinkTx] = scaled(link, nvlink, run >> 30, gpu >> 20, now >> 30, 45);
   v[kNvlinkRx] = scaled(link, nvlink, run >> 30, gpu >> 30, now >> 40, 45);
   v[kLinkTx] = v[kNvlinkTx] / 18;
   v[kLinkRx] = v[kNvlinkRx] / 18;
   v[kPcieTxKb] = v[kPcieTx] / 1000;
   v[kPcieRxKb] = v[kPcieRx] / 1000;
-  if (phase != nullptr && phase->memory != HeldMemory::kAll) {
+  if (const HeldMemory held = HeldIn(m, at, phase); held != HeldMemory::kAll) {
     const int64_t total = v[kFbFree] + v[kFbUsed];
-    v[kFbUsed] = phase->memory == HeldMemory::kNone ? 0 : 420 + static_cast<int64_t>(own & 255);
+    v[kFbUsed] = held == HeldMemory::kNone ? 0 : 420 + static_cast<int64_t>(own & 255);
     v[kFbFree] = total - v[kFbUsed];
     v[kFbUsedPpm] = v[kFbUsed] * 1'000'000 / v[kFbTotal];
   }
-  const int64_t warmer = static_cast<int64_t>(gpu >> 40 & 7) - 3 +
+  const bool hot = Below(Mix(gpu + 2), 1000) < 20;  // a bad place in the rack
+  const int64_t warmer = static_cast<int64_t>(gpu >> 40 & 7) - 3 + (hot ? 15 : 0) +
                          (at.busy && effect ? effect->degrees : 0) +
                          (at.busy && at.holder->throttled ? 24 : 0);
   v[kGpuTemp] += warmer;
@@ -212,6 +227,8 @@ void Vary(const Fleet::Model& m, const LaneState& at, Values* out) {
   if (at.busy && Below(Key(seed, Purpose::kIncident, host, 14ull << 40), 100) < 4)
     v[kClockReasons] |= 0x2;
   if (at.busy && v[kPowerMw] > model.tdp_w * 900 && (now >> 50) % 8 == 0) v[kClockReasons] |= 4;
+  if (at.busy && hot && (now >> 57) % 16 == 0) v[kClockReasons] |= 0x20;
+  if (const int32_t limit = m.activity->HostLimitMw(host); limit > 0) v[kPowerLimitMw] = limit;
   if (effect != nullptr && at.busy) v[kClockReasons] |= effect->reasons;
   if (effect != nullptr && effect->limit_mw > 0) {
     v[kPowerLimitMw] = effect->limit_mw;
@@ -234,22 +251,21 @@ void CountErrors(const Fleet::Model& m, int32_t lane, int32_t gpu, int32_t t, Va
     errors += held * effect->link_errors;
     recoveries += held * effect->link_recoveries;
   }
-  // A few GPUs have some of each all the time, as many an hour as those that stall for it; others
-  // a burst a day.
-  const auto background = [&](uint64_t which, uint32_t per_mille,
-                              uint32_t most_an_hour) -> int64_t {
+  // A few GPUs have some of each all the time, a few of those nearly as many an hour as one that
+  // stalls for it; others have a burst a day.
+  const auto background = [&](uint64_t which, uint32_t per_mille, uint32_t most) -> int64_t {
     const uint64_t h = Key(m.options.seed, Purpose::kIncident, gpu, which);
     if (Below(h, 1000) >= per_mille) return 0;
-    const int64_t an_hour = 2 + Below(Mix(h + 1), most_an_hour);
+    const int64_t an_hour = 2 + Below(Mix(h + 1), Mix(h + 5) % 6 == 0 ? most : most / 4);
     if (Mix(h + 2) % 3 != 0) return (an_hour * t + static_cast<int64_t>(Mix(h + 3) % 3600)) / 3600;
     constexpr int32_t kDay = 86400, kBurst = 1800;
     const auto begin = static_cast<int32_t>(Below(Mix(h + 4), kDay - kBurst));
     return an_hour * (t / kDay) + an_hour * std::clamp(t % kDay - begin, 0, kBurst) / kBurst;
   };
   v[kPcieReplay] += replays / 3600 + background(20ull << 40, 30, 240);
-  v[kEccSbe] = ecc / 3600 + background(21ull << 40, 30, 90);
-  v[kLinkErrors] = errors / 3600 + background(22ull << 40, 25, 120);
-  v[kLinkRecoveries] = recoveries / 3600 + background(23ull << 40, 6, 2);
+  v[kEccSbe] = ecc / 3600 + background(21ull << 40, 30, 100);
+  v[kLinkErrors] = errors / 3600 + background(22ull << 40, 25, 140);
+  v[kLinkRecoveries] = recoveries / 3600 + background(23ull << 40, 6, 4);
 }
 
 }  // namespace

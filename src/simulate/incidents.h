@@ -68,7 +68,7 @@ struct IncidentCounts {
   int32_t operator[](IncidentKind k) const { return n[static_cast<size_t>(k)]; }
   bool any() const;
 };
-inline constexpr int32_t kMaxIncidents = 100'000;  // of one kind
+inline constexpr int32_t kMaxIncidents = 10'000;  // of one kind
 
 // Adds "KIND=N,KIND=N" to *counts; a kind that is not known is refused with the nearest one.
 Status ParseIncidents(std::string_view text, IncidentCounts* counts);

@@ -138,7 +138,7 @@ void IncidentTruth::AddStretches(int32_t job, const std::vector<Piece>& pieces, 
   if (idle)
     Tell(IncidentShortName(planted->kind), planted->from, planted->to, gpus, which, true, out);
   for (const Piece& p : pieces) {
-    if (p.stopped || p.kind == PhaseKind::kBusy) continue;
+    if (p.stopped || (p.kind != PhaseKind::kGap && p.kind != PhaseKind::kHang)) continue;
     if (idle && p.from < planted->to && planted->from < p.to) continue;
     if (p.kind == PhaseKind::kHang) {
       Tell("hung", p.from, p.to, gpus, which, false, out);
