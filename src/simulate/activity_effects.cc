@@ -11,8 +11,8 @@
 namespace flopwatch::simulate {
 namespace {
 
-constexpr double kSpinSm = .9;       // SM activity while waiting in a collective
-constexpr double kSpinPower = .17;   // of the board's power above idle: 90 to 120 W of 400
+constexpr double kSpinSm = .9;        // SM activity while waiting in a collective
+constexpr double kSpinPower = .17;    // of the board's power above idle: 90 to 120 W of 400
 constexpr double kStalledPower = .7;  // of a GPU's own, while it retries
 
 uint16_t Factor(double v) {
@@ -94,8 +94,7 @@ void ActivityBuilder::SlowDown(int32_t job, const Cut& cut, double ratio) {
   const double work = 1 / ratio, spin = SpinMw(Model(plan_.jobs[job]));
   Rewrite(job, cut.from, cut.to, [&](Phase* p) {
     if (p->kind != PhaseKind::kBusy) return;
-    const Mixed m =
-        Waiting(p->rates.sm_ppm, p->rates.util_ppm, p->rates.power_mw, work, spin);
+    const Mixed m = Waiting(p->rates.sm_ppm, p->rates.util_ppm, p->rates.power_mw, work, spin);
     p->rates.tensor_hz = static_cast<uint32_t>(p->rates.tensor_hz * work);
     p->rates.sm_ppm = std::max(Part(m.sm), p->rates.sm_ppm);
     p->rates.util_ppm = Part(m.util);
@@ -125,8 +124,9 @@ void ActivityBuilder::SlowEffects(IncidentKind kind, int32_t job, double factor,
     const double clock = GpuClockMhz(model, job_clock_[job], own) / factor;
     sm = std::min(.98e6, std::max(u.sm, 1.04 * u.tensor_hz * work / clock));
     slow.clock = Factor(1 / factor);
-    power = u.power_mw *
-            std::pow(factor, kind == kStragglerPowerCap ? -2 : kind == kStragglerClock ? -1.5 : -1.2);
+    power = u.power_mw * std::pow(factor, kind == kStragglerPowerCap ? -2
+                                          : kind == kStragglerClock  ? -1.5
+                                                                     : -1.2);
     slow.util = Factor(std::min(1.0, u.util / peers.util));
   }
   if (kind == kStragglerClock) {
@@ -255,9 +255,9 @@ void ActivityBuilder::Lose(Family family, int32_t job, int32_t from, int32_t to,
       effect->reasons = 0x2;  // application clocks
     } else {
       effect->reasons = 0x4;
-      effect->limit_mw =
-          static_cast<int32_t>((model.idle_w * 1000 + 1.04 * u.power_mw * std::pow(r, 1.6)) / 5000) *
-          5000;
+      effect->limit_mw = static_cast<int32_t>(
+                             (model.idle_w * 1000 + 1.04 * u.power_mw * std::pow(r, 1.6)) / 5000) *
+                         5000;
     }
   } else if (family == Family::kMemory) {
     effect->dram = Factor(shown * (1 + (.9 + .8 * more) * lost));

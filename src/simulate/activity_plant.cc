@@ -200,8 +200,8 @@ bool ActivityBuilder::PlantStraggler(IncidentKind kind, const Candidate& c, int3
   cut.to = info.to;
   const int32_t window = info.to - info.from;
   if (draws->Unit() > .4 && window >= 3600) {
-    const auto length = std::max<int32_t>(
-        1800, static_cast<int32_t>(window * (.25 + .5 * draws->Unit())));
+    const auto length =
+        std::max<int32_t>(1800, static_cast<int32_t>(window * (.25 + .5 * draws->Unit())));
     cut.from += static_cast<int32_t>((window - length) * draws->Unit());
     cut.to = cut.from + length;
   }
@@ -220,8 +220,8 @@ bool ActivityBuilder::PlantDrop(IncidentKind kind, const Candidate& c, int32_t i
   const JobInfo& info = jobs_[c.job];
   const Family family = FamilyOf(kind);
   if (family == Family::kNetwork && job.gpus < 2) return false;
-  const auto from = info.from + static_cast<int32_t>((info.to - info.from) *
-                                                     (.3 + .4 * draws->Unit()));
+  const auto from =
+      info.from + static_cast<int32_t>((info.to - info.from) * (.3 + .4 * draws->Unit()));
   if (UsualOf(c.job, info.from, from).busy_s < kLeastBusy ||
       UsualOf(c.job, from, info.to).busy_s < kLeastBusy)
     return false;
@@ -279,12 +279,11 @@ bool ActivityBuilder::IdleTime(IncidentKind kind, const Candidate& c, Draws* dra
     *to = *from + n;
   }
   // Work before and after it, at once.
-  if (*from > info.from &&
-      (!busy(*from - 1) || !busy(*from - 120) ||
-       UsualOf(c.job, info.from, *from).busy_s < kLeastBusy))
+  if (*from > info.from && (!busy(*from - 1) || !busy(*from - 120) ||
+                            UsualOf(c.job, info.from, *from).busy_s < kLeastBusy))
     return false;
-  return *to >= info.to || (busy(*to) && busy(*to + 120) &&
-                            UsualOf(c.job, *to, info.to).busy_s >= kLeastBusy);
+  return *to >= info.to ||
+         (busy(*to) && busy(*to + 120) && UsualOf(c.job, *to, info.to).busy_s >= kLeastBusy);
 }
 
 bool ActivityBuilder::PlantIdle(IncidentKind kind, const Candidate& c, Draws* draws) {

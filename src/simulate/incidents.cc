@@ -16,7 +16,8 @@ struct KindRow {
 };
 
 constexpr KindRow kKinds[] = {
-    {"straggler_clock", "clock", "one GPU of a synchronous job runs at a lower clock, no cause told"},
+    {"straggler_clock", "clock",
+     "one GPU of a synchronous job runs at a lower clock, no cause told"},
     {"straggler_power_cap", "power_cap", "one GPU has a lower power limit and runs at it"},
     {"straggler_thermal", "thermal", "one GPU is hot and slowed down for it"},
     {"straggler_stall", "stall", "one GPU waits for retries (PCIe, ECC) at full clock"},
@@ -95,8 +96,8 @@ Status ParseIncidents(std::string_view text, IncidentCounts* counts) {
     const char* end = number.data() + number.size();
     const auto read = std::from_chars(number.data(), end, n);
     if (number.empty() || read.ec != std::errc{} || read.ptr != end || n < 0 || n > kMaxIncidents)
-      return absl::InvalidArgumentError(fmt::format(
-          "--incidents {}: write KIND=N with N from 0 to {}", item, kMaxIncidents));
+      return absl::InvalidArgumentError(
+          fmt::format("--incidents {}: write KIND=N with N from 0 to {}", item, kMaxIncidents));
     int32_t& sum = counts->n[static_cast<size_t>(known - names.begin())];
     sum = std::min(kMaxIncidents, sum + n);
   }

@@ -133,9 +133,8 @@ void IncidentTruth::AddStretches(int32_t job, const std::vector<Piece>& pieces, 
   const bool idle = planted != nullptr && GroupOf(planted->kind) == IncidentGroup::kIdle &&
                     planted->kind != IncidentKind::kIdleUnusedGpu;
   const std::vector<int32_t> which = lane < 0 ? std::vector<int32_t>{} : std::vector{lane};
-  const bool never = std::ranges::all_of(pieces, [](const Piece& p) {
-    return p.kind == PhaseKind::kGap || p.stopped;
-  });
+  const bool never = std::ranges::all_of(
+      pieces, [](const Piece& p) { return p.kind == PhaseKind::kGap || p.stopped; });
   if (idle)
     Tell(IncidentShortName(planted->kind), planted->from, planted->to, gpus, which, true, out);
   for (const Piece& p : pieces) {
@@ -197,8 +196,8 @@ void TellPlanted(const Fleet::Model& m, int32_t index, EventTruth* out) {
   else if (p.kind == IncidentKind::kStragglerHost)
     out->entity = out->node;
   else
-    out->entity = out->gpus.size() == 1 && group == IncidentGroup::kStraggler ? out->gpus[0]
-                                                                              : out->job;
+    out->entity =
+        out->gpus.size() == 1 && group == IncidentGroup::kStraggler ? out->gpus[0] : out->job;
   out->sign = p.sign;
   out->run = p.run;
   out->runs_before = p.runs_before;

@@ -45,8 +45,8 @@ TEST(Incidents, AreReadFromKindsAndNumbers) {
   EXPECT_EQ(counts[kStragglerLink], 2);
   const Status near = ParseIncidents("stragler_link=2", &counts);
   EXPECT_THAT(std::string(near.message()), HasSubstr("straggler_link?"));
-  for (std::string_view bad : {"hung", "hung=", "hung=-1", "hung=x", "hung=1x", "hung=100001",
-                               "=4", "hung=99999999999999999999"})
+  for (std::string_view bad : {"hung", "hung=", "hung=-1", "hung=x", "hung=1x", "hung=100001", "=4",
+                               "hung=99999999999999999999"})
     EXPECT_FALSE(ParseIncidents(bad, &counts).ok()) << bad;
   for (size_t k = 0; k < kIncidentKinds; ++k)
     EXPECT_THAT(IncidentList(), HasSubstr(IncidentName(static_cast<IncidentKind>(k))));
@@ -103,8 +103,8 @@ Read MeanOf(const std::vector<Read>& all) {
     r.nvlink += x.nvlink, r.pcie += x.pcie, r.dram += x.dram, r.temperature += x.temperature;
   }
   const double n = static_cast<double>(all.size());
-  for (double* x : {&r.clock, &r.tensor, &r.sm, &r.util, &r.power, &r.nvlink, &r.pcie, &r.dram,
-                    &r.temperature})
+  for (double* x :
+       {&r.clock, &r.tensor, &r.sm, &r.util, &r.power, &r.nvlink, &r.pcie, &r.dram, &r.temperature})
     *x /= n;
   return r;
 }
@@ -202,8 +202,7 @@ TEST(Incidents, AStragglerHoldsItsJobUp) {
       return busy < 900 ? 0 : cycles / busy;
     };
     const auto& job = f->model().plan.jobs[p.job];
-    const double during = rate(p.from, p.to),
-                 before = rate(std::max(0, job.start), p.from);
+    const double during = rate(p.from, p.to), before = rate(std::max(0, job.start), p.from);
     if (during == 0 || before == 0) continue;
     ++checked;
     // Levels of phases differ by up to 2 % either way.
@@ -244,7 +243,7 @@ TEST(Incidents, TruthNamesEveryGpuThatIsSlow) {
 
 // What the text shows at every second that the truth gives a state, and around it.
 TEST(Incidents, IdleStatesShowFromTheirBeginToTheirEnd) {
-  const auto kinds = {kIdleNoProcess, kIdleNoWork, kIdleStartup,         kIdleBarrier,
+  const auto kinds = {kIdleNoProcess, kIdleNoWork,    kIdleStartup,        kIdleBarrier,
                       kHung,          kIdleUnusedGpu, kIdleAfterLastOutput};
   auto f = MakeWith(AllOf(kinds, 10));
   const Fleet::Model& m = f->model();
@@ -413,7 +412,8 @@ TEST(Incidents, CountersNeverFallWithThem) {
 }
 
 TEST(Incidents, WhatCannotBePlantedIsNotClaimed) {
-  auto f = MakeWith(AllOf({kStragglerHost, kRegressionTensor, kIdleBarrier}, 50), Preset::kLlm, 8, 2);
+  auto f =
+      MakeWith(AllOf({kStragglerHost, kRegressionTensor, kIdleBarrier}, 50), Preset::kLlm, 8, 2);
   const Truth t = f->TruthOf();
   ASSERT_EQ(t.planted.size(), 3u);
   std::map<std::string_view, int> events;

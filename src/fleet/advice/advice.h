@@ -38,7 +38,7 @@ inline constexpr size_t kMostSubjects = 20;  // names of each kind of one action
 // A job over the window, all its attempts together.
 struct AdviceJob {
   std::string key, user, workflow;
-  double gpu_seconds = 0;    // allocated
+  double gpu_seconds = 0;            // allocated
   std::optional<double> per_second;  // what a GPU-second of it costs; nullopt = no price
 };
 
@@ -62,8 +62,8 @@ struct Action {
   std::string subject;
   // What it brings; nullopt where nothing is lost by it (kNoMfu).
   std::optional<double> gpu_seconds;
-  std::optional<double> money;  // nullopt where no part of it has a price
-  double priced_s = 0;          // GPU-seconds that `money` is of
+  std::optional<double> money;                       // nullopt where no part of it has a price
+  double priced_s = 0;                               // GPU-seconds that `money` is of
   int64_t jobs = 0, users = 0, nodes = 0, gpus = 0;  // distinct
   // The most lost first, at most kMostSubjects.
   std::vector<std::string> job_keys, user_names, node_names, gpu_names;
@@ -80,16 +80,16 @@ std::vector<Action> Advise(absl::Span<const AdviceJob> jobs, absl::Span<const Cl
 // A run among those it can be compared with.
 struct PeerRun {
   size_t job = 0;
-  double ofu = 0;            // over its allocated time with known OFU
-  double computable_s = 0;   // GPU-seconds of that
-  double gpu_seconds = 0;    // allocated
+  double ofu = 0;           // over its allocated time with known OFU
+  double computable_s = 0;  // GPU-seconds of that
+  double gpu_seconds = 0;   // allocated
 };
 // Runs of fewer than this are compared with nothing.
 inline constexpr size_t kFewestPeers = 5;
 // The 75th percentile of their OFU, each run once (linear between ranks); nullopt below
 // kFewestPeers. Never 100 %: what runs of this kind have reached is what is within reach.
 struct PeerGoal {
-  double ofu = 0;      // the 75th percentile
+  double ofu = 0;  // the 75th percentile
   double median = 0;
   double scatter = 0;  // standard deviation by the median absolute deviation x 1.4826
   size_t runs = 0;

@@ -1,10 +1,12 @@
 // Ranks that hold their job back at a normal clock: a GPU that stalls, one whose links are bad, a
 // host that is late. Private to the folder.
 //
-// Where a rank is waited for the others spin in a collective: SMs active, GPU busy, at low power. So
+// Where a rank is waited for the others spin in a collective: SMs active, GPU busy, at low power.
+// So
 //   stall  the GPU draws more power than its peers; retries and corrected errors grow
 //   link   its NVLinks carry less than those of its peers, or their errors and recoveries grow
-//   host   its GPUs do nothing while they wait for their host: duty and SM activity are lower, which
+//   host   its GPUs do nothing while they wait for their host: duty and SM activity are lower,
+//   which
 //          says how much slower it is
 // Errors also happen to GPUs that hold nobody back, and power differs between GPUs that are alike;
 // how often and by how much a fleet shows by itself. A probability is made of all that is seen.
