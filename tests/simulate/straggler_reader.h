@@ -89,20 +89,24 @@ class StragglerReader {
     v[fleet::kWorkPcieTx] = static_cast<double>(raw[kPcieTx]);
     v[fleet::kWorkPcieRx] = static_cast<double>(raw[kPcieRx]);
     v[fleet::kWorkReplays] = static_cast<double>(raw[kPcieReplay]);
-    if (m_.options.fields > 20) {
+    if (m_.options.fields > 20 || m_.planting.any()) {
       v[fleet::kWorkPowerLimit] = raw[kPowerLimitMw] / 1e3;
       v[fleet::kWorkNvlinkTx] = static_cast<double>(raw[kNvlinkTx]);
       v[fleet::kWorkNvlinkRx] = static_cast<double>(raw[kNvlinkRx]);
       v[fleet::kWorkReasons] = static_cast<double>(raw[kClockReasons]);
       v[fleet::kWorkEccSbe] = static_cast<double>(raw[kEccSbe]);
+      v[fleet::kWorkNvlinkErrors] = static_cast<double>(raw[kLinkErrors]);
+      v[fleet::kWorkNvlinkRecoveries] = static_cast<double>(raw[kLinkRecoveries]);
+    }
+    if (m_.options.fields > 20) {
       v[fleet::kWorkPowerViolation] = static_cast<double>(raw[kPowerViolation]);
       v[fleet::kWorkThermalViolation] = static_cast<double>(raw[kThermalViolation]);
     }
     bool usable = !m_.faults.TensorMissing(gpu) && !m_.faults.TensorDead(gpu, t), sentinel = false;
-    const int8_t blank = static_cast<int8_t>(
-        m_.faults.BlankField(gpu, m_.options.fields > 20 ? 100 : 20, tick, &sentinel));
+    const std::span<const FieldDef> fields = Fields(m_.options.fields, m_.planting.any());
+    const int blank = m_.faults.BlankField(gpu, static_cast<int>(fields.size()), tick, &sentinel);
     if (blank >= 0) {
-      const Value field = Fields(m_.options.fields)[static_cast<size_t>(blank)].value;
+      const Value field = fields[static_cast<size_t>(blank)].value;
       if (field == kTensorPpm) usable = false;
       if (field == kSmPpm) v[fleet::kWorkSm] = kNaN;
       if (field == kSmClock) v[fleet::kWorkClock] = kNaN;

@@ -12,15 +12,16 @@ constexpr size_t kFewPeers = 3;
 
 }  // namespace
 
-Beside::Beside(const StragglerJob& job, const JobEstimate& estimate, size_t rank)
+Beside::Beside(const StragglerJob& job, const JobEstimate& estimate, size_t rank, Peer peer)
     : own_(*job.ranks[estimate.ranks[rank].rank].work) {
-  const int32_t domain = job.ranks[estimate.ranks[rank].rank].domain;
+  const StragglerRank& self = job.ranks[estimate.ranks[rank].rank];
   std::vector<const GpuWork*> all;
   for (size_t i = 0; i < estimate.ranks.size(); ++i) {
     if (i == rank) continue;
     const StragglerRank& r = job.ranks[estimate.ranks[i].rank];
     all.push_back(r.work);
-    if (r.domain == domain) peers_.push_back(r.work);
+    if (peer == Peer::kDomain ? r.domain == self.domain : r.host != self.host)
+      peers_.push_back(r.work);
   }
   if (peers_.size() < kFewPeers) peers_ = std::move(all);
 }

@@ -1,5 +1,5 @@
 // A rank beside its peers: those of its NVLink domain where there are enough of them, else those of
-// the job. Private to the folder.
+// the job; or those of the job on other hosts. Private to the folder.
 #pragma once
 
 #include <functional>
@@ -15,8 +15,10 @@ using WorkMeasure = std::function<std::optional<double>(const GpuWork&)>;
 
 class Beside {
  public:
+  enum class Peer : uint8_t { kDomain, kOtherHosts };
   // `rank`: index into JobEstimate::ranks.
-  Beside(const StragglerJob& job, const JobEstimate& estimate, size_t rank);
+  Beside(const StragglerJob& job, const JobEstimate& estimate, size_t rank,
+         Peer peer = Peer::kDomain);
 
   const GpuWork& own() const { return own_; }
   // Their median.

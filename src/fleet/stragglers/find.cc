@@ -104,11 +104,22 @@ class Finder {
       const double slower = x[i] - others.at;
       if (!(slower > std::log1p(kInnocent))) continue;
       const double error = std::sqrt(e.sd * e.sd + sd * sd / std::max(1.0, others.weight));
-      if (e.has_tensor && std::abs(e.disagreement) > kContradiction * e.disagreement_sd &&
-          slower - e.disagreement < kConfirmed * slower)
-        continue;
+      if (!Confirmed(job, i, slower)) continue;
       candidates_.push_back({j, i, InnocentOf(slower, error, spread), slower, std::nullopt});
     }
+  }
+
+  // Whether activity and clock both say so.
+  static bool Confirmed(const JobEstimate& job, size_t rank, double slower) {
+    const RankEstimate& e = job.ranks[rank];
+    if (!e.has_tensor) return true;
+    if (std::abs(e.disagreement) > kContradiction * e.disagreement_sd &&
+        slower - e.disagreement < kConfirmed * slower)
+      return false;
+    std::vector<double> others;
+    for (size_t i = 0; i < job.ranks.size(); ++i)
+      if (i != rank) others.push_back(job.ranks[i].by_activity);
+    return e.by_activity - MedianOf(std::move(others)) > kConfirmed * slower;
   }
 
   // Names the most certain ones, as long as few enough of all names are expected to be wrong.
@@ -120,9 +131,11 @@ class Finder {
     double wrong = 0;
     for (const Candidate& c : candidates_) {
       wrong += c.innocent;
-      if (c.innocent > limits_.false_name &&
-          wrong > limits_.false_names * static_cast<double>(out_.named.size() + 1))
-        break;
+      if (c.innocent > limits_.false_name) {
+        // What speaks for a name at a normal clock is softer: no credit from the certain ones.
+        if (c.other) continue;
+        if (wrong > limits_.false_names * static_cast<double>(out_.named.size() + 1)) break;
+      }
       const JobEstimate& job = estimates_[c.job];
       Straggler s;
       if (c.other) {

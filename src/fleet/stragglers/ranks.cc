@@ -191,14 +191,15 @@ class RankEstimator {
       RankEstimate& e = out_.ranks[i];
       const double clock = e.clock_sd * e.clock_sd;
       if (!e.has_tensor) {
-        e.slower = origin_ - log_clock_[i];
+        e.slower = e.by_activity = origin_ - log_clock_[i];
         e.sd = e.clock_sd;
         continue;
       }
       const HostOffset& host = host_[job_.ranks[e.rank].host];
       const double product = log_tensor_[i] + log_clock_[i];
       const double part = uneven_variance_ > 0 ? uneven_variance_ / (uneven_variance_ + clock) : 0;
-      e.slower = log_tensor_[i] - host.shift - part * (product - host.product);
+      e.by_activity = log_tensor_[i] - host.shift;
+      e.slower = e.by_activity - part * (product - host.product);
       e.sd = std::sqrt(part * clock + host.shift_variance);
       e.disagreement = product - origin_ - host.shift;
       e.disagreement_sd =

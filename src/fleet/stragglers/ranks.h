@@ -13,8 +13,9 @@ namespace flopwatch::fleet {
 struct RankEstimate {
   size_t rank = 0;  // in the job
   bool has_tensor = false;
-  double slower = 0;  // log of how much slower, from some origin that the job's ranks share
-  double sd = 0;      // of `slower`, without the origin's
+  // Log of how much slower, from some origin that the job's ranks share; and by activity alone.
+  double slower = 0, by_activity = 0;
+  double sd = 0;  // of `slower`, without the origin's
   // Log of activity x clock beside what it is on the job's other ranks, and what that may be.
   double disagreement = 0, disagreement_sd = 0;
   double clock_sd = 0;  // of log clock

@@ -21,21 +21,24 @@ struct ErrorKind {
   WorkField field;
   std::string_view measure;
   double in_stall, in_link;  // how often a GPU that holds its job back that way shows it
+  // From so many an hour on they are not taken for harmless. DCGM's health check calls PCIe replays
+  // unhealthy from 8 a minute on; of the others no limit is published: an assumption.
+  double harmful;
 };
 constexpr ErrorKind kErrors[] = {
-    {kWorkReplays, "pcie_replays", .6, .05},
-    {kWorkEccSbe, "ecc_sbe", .4, .05},
-    {kWorkNvlinkErrors, "nvlink_errors", .03, .7},
-    {kWorkNvlinkRecoveries, "nvlink_recoveries", .01, .6},
+    {kWorkReplays, "pcie_replays", .6, .05, 480},
+    {kWorkEccSbe, "ecc_sbe", .4, .05, 120},
+    {kWorkNvlinkErrors, "nvlink_errors", .03, .7, 240},
+    {kWorkNvlinkRecoveries, "nvlink_recoveries", .01, .6, 4},
 };
 constexpr size_t kErrorKinds = std::size(kErrors);
 // Where errors come from what holds a job back there may be few or many.
 const double kRateDecades = std::log(1e4);
-constexpr double kLeastRateSd = 0.5;   // of the logarithm of the rate of those that mean nothing
-constexpr double kLeastShare = 0.002;  // of GPUs that show some
+constexpr double kLeastRateSd = 0.5, kMostRateSd = 0.8;  // of its logarithm, at first
+constexpr double kLeastShare = 0.005;                    // of GPUs that show some
 
 // One GPU in so many holds its job back that way, before the fleet was looked at; and at most.
-constexpr double kUsualShare = 0.003, kMostShare = 0.03;
+constexpr double kUsualShare = 0.003, kMostShare = 0.03, kFirstShare = 0.02;
 constexpr int kRounds = 12;
 // Where something else holds the job back already.
 constexpr double kSecond = 0.2;
@@ -46,7 +49,12 @@ const double kLeastCarried = std::log(0.1), kMostCarried = std::log(0.9);
 constexpr double kCarriesLess = 0.6;  // of those with bad links
 constexpr double kOddReading = 1e-3;  // of GPUs with nothing wrong show anything at all
 constexpr size_t kFewRanks = 4;
-constexpr double kLeastHostSlower = 0.01;
+// How seldom harmless errors are so many; in jobs large enough that what their slowest GPU is by
+// itself is more than what a GPU with errors may lack.
+constexpr double kHarmless = 3e-6;
+constexpr size_t kManyRanks = 8;
+constexpr double kLeastHostSlower = 0.012;
+constexpr double kShrunk = 0.8;  // what of a difference between two GPUs' clocks is not chance
 
 struct RankTraits {
   size_t job = 0, rank = 0;
@@ -89,7 +97,7 @@ class Background {
     by_middle_ = innocent.empty() && logs.size() >= kFewRates;
     if (logs.empty()) return;
     middle_ = MedianOf(logs);
-    sd_ = std::max(kLeastRateSd, RobustSd(logs));
+    sd_ = std::clamp(RobustSd(logs), kLeastRateSd, kMostRateSd);
     if (!by_middle_) Smooth();
   }
 
@@ -229,7 +237,9 @@ class SuspectFinder {
       if (std::isnan(rate)) continue;
       const double share = background_[e].Share(rate > 0 ? own : 0);
       if (rate > 0) {
-        const double usual = share * background_[e].Density(rate, own);
+        double usual = share * background_[e].Density(rate, own);
+        if (rate >= kErrors[e].harmful && jobs_[r.job].ranks.size() >= kManyRanks)
+          usual = std::min(usual, kHarmless);
         l.nothing *= usual;
         // Its own errors, or those that it would have anyhow.
         l.stall *= kErrors[e].in_stall / kRateDecades + (1 - kErrors[e].in_stall) * usual;
@@ -247,7 +257,7 @@ class SuspectFinder {
     std::vector<Likelihoods> all(ranks_.size());
     std::vector<double> innocent(ranks_.size(), 1);
     // How many there are is not known beforehand, nor what is usual: the fleet shows it.
-    double stalls = kUsualShare, links = kUsualShare;
+    double stalls = kFirstShare, links = kFirstShare;
     const double n = std::max(1.0, static_cast<double>(ranks_.size()));
     for (int round = 0; round < kRounds; ++round) {
       MeasureErrors(round == 0 ? std::vector<double>() : innocent);
@@ -296,6 +306,12 @@ class SuspectFinder {
   // Hosts whose GPUs idle while those of the others spin.
   void FindLateHosts() {
     late_.assign(jobs_.size(), false);
+    slower_middle_.assign(jobs_.size(), 0);
+    for (size_t j = 0; j < jobs_.size(); ++j) {
+      std::vector<double> slower;
+      for (const RankEstimate& e : estimates_[j].ranks) slower.push_back(e.slower);
+      if (!slower.empty()) slower_middle_[j] = MedianOf(std::move(slower));
+    }
     std::map<std::pair<size_t, int32_t>, std::vector<const RankTraits*>> by_host;
     for (const RankTraits& r : ranks_) by_host[{r.job, RankOf(r).host}].push_back(&r);
     for (const auto& [key, ranks] : by_host) {
@@ -306,8 +322,14 @@ class SuspectFinder {
         if (!std::isnan(r->trait[kSm])) sm.push_back(r->trait[kSm]);
       }
       if (duty.empty() || sm.empty()) continue;
-      const double slower = -MedianOf(duty), idler = -MedianOf(sm);
-      if (!(slower > kLeastHostSlower && idler > slower / 2)) continue;
+      const double late = -MedianOf(duty), idler = -MedianOf(sm);
+      if (!(late > kLeastHostSlower && idler > late / 2)) continue;
+      // Its slowest GPU starts late and takes its time.
+      double slowest = 0;
+      for (const RankTraits* r : ranks)
+        slowest = std::max(
+            slowest, kShrunk * (estimates_[r->job].ranks[r->rank].slower - slower_middle_[r->job]));
+      const double slower = late + slowest;
       const double n = std::sqrt(static_cast<double>(duty.size()));
       // Scrapes of a host fall alike on the edges of pauses.
       const double edge = 0.15 / std::max(1.0, WorkOf(*ranks.front()).Readings());
@@ -319,7 +341,7 @@ class SuspectFinder {
       s.straggler.kind = StragglerKind::kHost;
       s.straggler.whole_host = ranks.size() > 1;
       late_[key.first] = late_[key.first] || s.innocent < 0.5;
-      const Beside b(jobs_[s.job], estimates_[s.job], s.rank);
+      const Beside b(jobs_[s.job], estimates_[s.job], s.rank, Beside::Peer::kOtherHosts);
       b.Tell("gpu_util", MeanOfField(kWorkDuty), &s.straggler);
       b.Tell("sm_active", MeanOfField(kWorkSmActive), &s.straggler);
       b.Tell("power_w", MeanOfField(kWorkPower), &s.straggler);
@@ -332,6 +354,7 @@ class SuspectFinder {
   std::span<const JobEstimate> estimates_;
   const std::vector<bool>& held_;
   std::vector<bool> late_;
+  std::vector<double> slower_middle_;  // of each job
   std::vector<RankTraits> ranks_;
   std::array<double, kTraits> sd_{};
   std::array<Background, kErrorKinds> background_;
