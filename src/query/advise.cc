@@ -203,20 +203,20 @@ class Adviser {
       answer_.notes.push_back(
           fmt::format("stragglers are those seen from {} on", FormatTime(window.from)));
     }
-    // A job waits for its slowest GPU: mending another one brings nothing yet.
+    // A job waits for its slowest GPU alone: mending another one brings nothing yet.
     std::map<size_t, const StragglerRow*> slowest;
     for (const StragglerRow& row : found.rows) {
       const auto job = JobOf(row.job.key);
-      if (!job || !row.found.deficit) continue;
+      if (!job || !row.found.deficit || row.found.gain.value_or(0) <= 0) continue;
       const StragglerRow*& worst = slowest[*job];
-      if (worst == nullptr || *row.found.deficit > *worst->found.deficit) worst = &row;
+      if (worst == nullptr || *row.found.gain > *worst->found.gain) worst = &row;
     }
     for (const auto& [job, row] : slowest) {
       const double deficit = *row->found.deficit;
       const std::string& node = row->gpu.labels.node;
       const bool host = row->found.whole_host;
       LossClaim& claim = Add(ActionCause::kStraggler, host ? node : row->gpu.key.uuid, job,
-                             LossClaim::Of::kShareOfRest, deficit / (1 + deficit));
+                             LossClaim::Of::kShareOfRest, *row->found.gain);
       claim.evidence = fmt::format("job {}: {} on {} is {:.1f} % slower than its peers ({})",
                                    row->job.key, host ? "every GPU" : row->gpu.key.uuid, node,
                                    100 * deficit, fleet::StragglerKindName(row->found.kind));

@@ -21,6 +21,8 @@ uint16_t Factor(double v) {
 
 uint32_t Part(double v) { return static_cast<uint32_t>(std::lround(std::clamp(v, 0.0, 1e6))); }
 
+bool IsWork(PhaseKind kind) { return kind == PhaseKind::kBusy || kind == PhaseKind::kEvaluation; }
+
 // A phase, or means over some, in which all wait for a part of the time.
 struct Mixed {
   double sm, util, power_mw;
@@ -43,29 +45,58 @@ int32_t ActivityBuilder::AddEffect(const Effect& effect) {
 }
 
 template <typename Change>
-void ActivityBuilder::Rewrite(int32_t job, int32_t from, int32_t to, Change&& change) {
-  const JobInfo& info = jobs_[job];
-  Program& program = a_.programs_[info.program];
-  const int32_t lo = from - info.from, hi = to - info.from;
+void ActivityBuilder::Rewrite(int32_t job, std::span<const Times> times, Change&& change) {
+  Program& program = a_.programs_[jobs_[job].program];
+  const int32_t origin = jobs_[job].from;
   std::vector<Phase> out;
+  size_t next = 0;
   for (int32_t i = 0; i < program.phases; ++i) {
     const Phase phase = a_.phases_[program.first_phase + i];
     const int32_t end = phase.start + PhaseLength(program, i);
-    const auto piece = [&](int32_t begin, int32_t until, bool inside) {
-      begin = std::max(begin, phase.start);
-      if (begin >= std::min(until, end)) return;
+    for (int32_t at = phase.start; at < end;) {
+      while (next < times.size() && times[next].to - origin <= at) ++next;
+      const bool any = next < times.size();
+      const int32_t from = any ? times[next].from - origin : end,
+                    to = any ? times[next].to - origin : end;
       Phase p = phase;
-      p.start = begin;
-      if (inside) change(&p);
+      p.start = at;
+      if (at >= from) change(&p);
       out.push_back(p);
-    };
-    piece(phase.start, lo, false);
-    piece(lo, hi, true);
-    piece(hi, end, false);
+      at = std::min(end, at >= from ? to : from);
+    }
   }
   program.first_phase = static_cast<int32_t>(a_.phases_.size());
   program.phases = static_cast<int32_t>(out.size());
   a_.phases_.insert(a_.phases_.end(), out.begin(), out.end());
+}
+
+// A quarter of the workflows evaluate at a rhythm of their own.
+void ActivityBuilder::AddEvaluations() {
+  for (size_t k = 0; k < jobs_.size(); ++k) {
+    const auto j = static_cast<int32_t>(k);
+    const Job& job = plan_.jobs[k];
+    const JobInfo& info = jobs_[k];
+    if (job.kind != JobKind::kSynchronous && job.kind != JobKind::kSingle) continue;
+    Draws draws(Key(seed_, Purpose::kIncident, workflows_[job.workflow].key, 15ull << 40));
+    if (draws.Unit() > .25 || info.program < 0) continue;
+    const bool recurring = IsRecurring(job);
+    const int32_t every = recurring ? 600 + static_cast<int32_t>(draws.Below(400))
+                                    : 2400 + static_cast<int32_t>(draws.Below(3600));
+    const int32_t length = recurring ? 30 + static_cast<int32_t>(draws.Below(40))
+                                     : 100 + static_cast<int32_t>(draws.Below(300));
+    std::vector<Times> times;
+    for (int32_t t = std::max(job.start, info.from - every) + every; t + length < info.to;
+         t += every)
+      if (t >= info.from) times.push_back({t, t + length});
+    Rewrite(j, times, [](Phase* p) {
+      if (p->kind != PhaseKind::kBusy) return;
+      p->kind = PhaseKind::kEvaluation;
+      p->rates.tensor_hz = static_cast<uint32_t>(p->rates.tensor_hz * .35);
+      p->rates.sm_ppm = static_cast<uint32_t>(p->rates.sm_ppm * .7);
+      p->rates.util_ppm = static_cast<uint32_t>(p->rates.util_ppm * .9);
+      p->rates.power_mw = static_cast<uint32_t>(p->rates.power_mw * .5);
+    });
+  }
 }
 
 ActivityBuilder::Usual ActivityBuilder::UsualOf(int32_t job, int32_t from, int32_t to) const {
@@ -92,8 +123,9 @@ ActivityBuilder::Usual ActivityBuilder::UsualOf(int32_t job, int32_t from, int32
 
 void ActivityBuilder::SlowDown(int32_t job, const Cut& cut, double ratio) {
   const double work = 1 / ratio, spin = SpinMw(Model(plan_.jobs[job]));
-  Rewrite(job, cut.from, cut.to, [&](Phase* p) {
-    if (p->kind != PhaseKind::kBusy) return;
+  const Times times[] = {{cut.from, cut.to}};
+  Rewrite(job, times, [&](Phase* p) {
+    if (!IsWork(p->kind)) return;
     const Mixed m = Waiting(p->rates.sm_ppm, p->rates.util_ppm, p->rates.power_mw, work, spin);
     p->rates.tensor_hz = static_cast<uint32_t>(p->rates.tensor_hz * work);
     p->rates.sm_ppm = std::max(Part(m.sm), p->rates.sm_ppm);
@@ -147,13 +179,13 @@ void ActivityBuilder::SlowEffects(IncidentKind kind, int32_t job, double factor,
     } else {
       *sign = both ? "replays_and_ecc" : which < .55 ? "replays" : "ecc";
       if (both || which < .55)
-        slow.replays = static_cast<int32_t>(120 * std::pow(30, draws->Unit()));
-      if (both || which >= .55) slow.ecc = static_cast<int32_t>(60 * std::pow(20, draws->Unit()));
+        slow.replays = static_cast<int32_t>(200 * std::pow(18, draws->Unit()));
+      if (both || which >= .55) slow.ecc = static_cast<int32_t>(100 * std::pow(12, draws->Unit()));
     }
   } else if (kind == kStragglerLink) {
     *sign = which < .4 ? "errors" : which < .7 ? "bandwidth" : "errors_and_bandwidth";
     if (which < .4 || which >= .7) {
-      slow.link_errors = static_cast<int32_t>(60 * std::pow(50, draws->Unit()));
+      slow.link_errors = static_cast<int32_t>(120 * std::pow(25, draws->Unit()));
       slow.link_recoveries = 1 + static_cast<int32_t>(draws->Below(12));
     }
   } else if (kind == kStragglerHost) {
@@ -182,8 +214,9 @@ void ActivityBuilder::HoldIdle(IncidentKind kind, int32_t job, int32_t from, int
   Draws draws(key);
   if (kind == kIdleBarrier || kind == kHung) {
     const double sm = .82 + .14 * draws.Unit();
+    const Times times[] = {{from, to}};
     const double watts = (88 + 34 * draws.Unit()) * model.tdp_w / 400.0;
-    Rewrite(job, from, to, [&](Phase* p) {
+    Rewrite(job, times, [&](Phase* p) {
       p->kind = PhaseKind::kHang;
       p->rates = {0, 1'000'000, Part(sm * 1e6),
                   static_cast<uint32_t>(std::max(10.0, watts - model.idle_w) * 1000)};
@@ -191,7 +224,8 @@ void ActivityBuilder::HoldIdle(IncidentKind kind, int32_t job, int32_t from, int
     return;
   }
   const auto hold = [&](int32_t begin, int32_t end, HeldMemory memory) {
-    Rewrite(job, begin, end, [&](Phase* p) {
+    const Times times[] = {{begin, end}};
+    Rewrite(job, times, [&](Phase* p) {
       p->kind = PhaseKind::kGap;
       p->memory = memory;
     });
@@ -214,8 +248,9 @@ void ActivityBuilder::Lose(Family family, int32_t job, int32_t from, int32_t to,
   Draws draws(key);
   const double way = draws.Unit(), more = draws.Unit();
   double sm = u.sm;  // after the change
-  Rewrite(job, from, to, [&](Phase* p) {
-    if (p->kind != PhaseKind::kBusy) return;
+  const Times times[] = {{from, to}};
+  Rewrite(job, times, [&](Phase* p) {
+    if (!IsWork(p->kind)) return;
     Rates& x = p->rates;
     x.tensor_hz = static_cast<uint32_t>(x.tensor_hz * r);
     double power = 1;

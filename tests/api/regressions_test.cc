@@ -1,5 +1,5 @@
-// The routes of regressions and of comparing two runs, on the fleet of the fixture: what they judge is
-// fleet_test's and simulate_test's.
+// The routes of regressions and of comparing two runs, on the fleet of the fixture: what they judge
+// is fleet_test's and simulate_test's.
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>

@@ -77,11 +77,7 @@ TEST(Advice, WhatIsNotLostHasNoSecondsAndComesLast) {
   out.subject = "Not responding";
   out.amount = 5;
   out.node = "n1";
-<<<<<<< HEAD
   const auto actions = Advise(jobs, {OfJob(ActionCause::kNoMfu, "", 0, Of::kSeconds, 100), out}, 0);
-=======
-  const auto actions = Advise(jobs, {OfJob(Cause::kNoMfu, "", 0, Of::kSeconds, 100), out}, 0);
->>>>>>> in_straggle
   ASSERT_EQ(actions.size(), 2u);
   EXPECT_EQ(actions[0].cause, ActionCause::kHostsOut);
   EXPECT_FALSE(actions[0].money.has_value());

@@ -3,18 +3,23 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 #include <string>
 #include <vector>
 
 #include "make_fleet.h"
+#include "simulate/application.h"
+#include "simulate/backfill.h"
 #include "simulate/fleet.h"
 #include "simulate/fleet_model.h"
 #include "simulate/truth.h"
+#include "store/store.h"
 #include "telemetry/exposition.h"
 
 namespace flopwatch::simulate {
@@ -45,7 +50,7 @@ TEST(Incidents, AreReadFromKindsAndNumbers) {
   EXPECT_EQ(counts[kStragglerLink], 2);
   const Status near = ParseIncidents("stragler_link=2", &counts);
   EXPECT_THAT(std::string(near.message()), HasSubstr("straggler_link?"));
-  for (std::string_view bad : {"hung", "hung=", "hung=-1", "hung=x", "hung=1x", "hung=100001", "=4",
+  for (std::string_view bad : {"hung", "hung=", "hung=-1", "hung=x", "hung=1x", "hung=10001", "=4",
                                "hung=99999999999999999999"})
     EXPECT_FALSE(ParseIncidents(bad, &counts).ok()) << bad;
   for (size_t k = 0; k < kIncidentKinds; ++k)
@@ -374,19 +379,139 @@ TEST(Incidents, RegressionsBeginAtTheirRun) {
   EXPECT_GT(tight, 25);
 }
 
+// Each family by its own counters, in the middle of a run against the same run before.
+TEST(Incidents, DropsShowInTheCountersOfTheirFamily) {
+  auto f = MakeWith(AllOf({kDropTensor, kDropClock, kDropDuty, kDropMemory, kDropNetwork}, 12));
+  const IncidentCounts planted = f->Planted();
+  std::map<IncidentKind, int> checked;
+  for (const PlantedIncident& p : f->model().activity->planted()) {
+    if (p.size > .9) continue;
+    const auto& job = f->model().plan.jobs[p.job];
+    const int32_t lane = LanesOfJob(*f, p.job)[0];
+    const Read a = Over(*f, lane, std::max(0, job.start), p.from, true),
+               b = Over(*f, lane, p.from, p.to, true);
+    SCOPED_TRACE(std::string(IncidentName(p.kind)) + " " + std::to_string(p.size));
+    ++checked[p.kind];
+    // Phases differ by 2 % either way.
+    EXPECT_NEAR(b.tensor * b.clock / (a.tensor * a.clock), p.size, .05);
+    EXPECT_LT(b.power, a.power);
+    EXPECT_NEAR(b.clock / a.clock, p.kind == kDropClock ? p.size : 1, .03);
+    EXPECT_NEAR(b.util / a.util, p.kind == kDropDuty ? p.size : 1, .08);
+    if (p.kind == kDropNetwork) {
+      EXPECT_GT(b.sm, a.sm);
+    }
+    if (p.kind == kDropMemory && a.dram < .6) {
+      EXPECT_GT(b.dram, a.dram * (1 + .5 * (1 - p.size)));
+    } else {
+      EXPECT_LT(b.dram, a.dram * 1.03);
+    }
+  }
+  for (IncidentKind k : {kDropTensor, kDropClock, kDropDuty, kDropMemory, kDropNetwork}) {
+    EXPECT_EQ(planted[k], 12) << IncidentName(k);
+    EXPECT_GT(checked[k], 2) << IncidentName(k);
+  }
+}
+
+// A change that is no regression stands in what the jobs are or say of themselves.
+TEST(Incidents, ChangesAreInTheJobsOrTheirClaims) {
+  auto f =
+      MakeWith(AllOf({kChangeGpus, kChangeModel, kChangePrecision}, 8), Preset::kLlm, 1000, 96);
+  const Fleet::Model& m = f->model();
+  std::map<int32_t, telemetry::ApplicationClaim> claims;
+  for (const Application& a : Applications(*f)) claims[a.job] = a.claim;
+  std::map<IncidentKind, int> checked;
+  for (const PlantedIncident& p : m.activity->planted()) {
+    std::set<std::string> before, after;
+    for (size_t j = 0; j < m.plan.jobs.size(); ++j) {
+      const auto& job = m.plan.jobs[j];
+      const auto claim = claims.find(static_cast<int32_t>(j));
+      if (job.workflow != p.workflow || claim == claims.end()) continue;
+      (job.run < p.run ? before : after)
+          .insert(p.kind == kChangeGpus    ? std::to_string(job.gpus)
+                  : p.kind == kChangeModel ? claim->second.model_config
+                                           : claim->second.precision);
+    }
+    ++checked[p.kind];
+    SCOPED_TRACE(IncidentName(p.kind));
+    ASSERT_EQ(before.size(), 1u);
+    // Fewer than 8 GPUs report nothing.
+    if (p.kind != kChangeGpus) {
+      ASSERT_EQ(after.size(), 1u);
+    }
+    EXPECT_NE(before, after);
+  }
+  for (IncidentKind k : {kChangeGpus, kChangeModel, kChangePrecision})
+    EXPECT_EQ(checked[k], 8) << IncidentName(k);
+}
+
+// From the text through the product into a store: the OFU of jobs to which something happened.
+TEST(Incidents, TheStoreAgreesWithTheTruth) {
+  const auto directory = std::filesystem::path(::testing::TempDir()) /
+                         ("simulate-incidents-" + std::to_string(getpid()));
+  FleetOptions o = Options(Preset::kLlm, 160, 12, Faults::kNone, 3);
+  o.interval = 30 * kMicrosPerSecond;
+  o.incidents = AllOf(
+      {kStragglerClock, kStragglerHost, kDropDuty, kIdleBarrier, kIdleUnusedGpu, kIdleNoProcess},
+      3);
+  auto f = Make(o);
+  BackfillOptions options;
+  options.directory = directory;
+  auto result = WriteHistory(*f, options);
+  ASSERT_TRUE(result.ok()) << result.status();
+  EXPECT_EQ(result->refused, 0u);
+  store::Options store_options;
+  store_options.directory = directory;
+  auto store = store::OpenDuckDbStore(store_options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  std::map<std::string, int32_t> ids;
+  const auto dimensions = (*store)->LoadDimensions();
+  ASSERT_TRUE(dimensions.ok()) << dimensions.status();
+  for (const auto& j : dimensions->jobs) ids[j.key] = j.id;
+  const Truth truth = f->TruthOf();
+  std::map<int32_t, store::JobUsage> usage;
+  auto rows = (*store)->UsageByJob({truth.from, truth.to});
+  ASSERT_TRUE(rows.ok()) << rows.status();
+  for (const auto& u : *rows) usage[u.job] = u;
+  int compared = 0;
+  for (const EventTruth& e : truth.events) {
+    if (!e.planted) continue;
+    const auto j = std::ranges::find(truth.jobs, e.job, &JobTruth::key);
+    ASSERT_NE(j, truth.jobs.end());
+    ASSERT_TRUE(usage.contains(ids[e.job])) << e.job;
+    const double ofu =
+        static_cast<double>(j->work.tensor_cycles) / static_cast<double>(j->work.peak_cycles);
+    const double duration = static_cast<double>(j->work.allocated_us) / 1e6 / j->gpus;
+    ASSERT_TRUE(usage[ids[e.job]].sums.ofu.Ofu().has_value());
+    EXPECT_NEAR(*usage[ids[e.job]].sums.ofu.Ofu(), ofu, 60 / duration * .3 + .01 * ofu + 1e-3)
+        << e.kind << " " << e.job;
+    ++compared;
+  }
+  EXPECT_GT(compared, 10);
+  store->reset();
+  std::filesystem::remove_all(directory);
+}
+
 TEST(Incidents, FieldsThatTellThemApartAreInTheText) {
-  auto f = MakeWith(AllOf({kStragglerLink}, 2), Preset::kLlm, 64, 6);
   telemetry::FieldRegistry registry;
   telemetry::ExpositionDecoder decoder(&registry, "");
   std::string body;
-  ASSERT_EQ(f->RenderHost(0, 100, Stamps::kExplicit, &body), Answer::kOk);
-  const auto& scrape = decoder.Decode(body);
-  EXPECT_EQ(scrape.stats.refused_total(), 0u);
-  for (const auto& row : scrape.rows)
-    for (auto field : {telemetry::kPowerLimitW, telemetry::kClockEventReasons,
-                       telemetry::kNvlinkTxBps, telemetry::kNvlinkRxBps, telemetry::kEccSbe,
-                       telemetry::kNvlinkErrors, telemetry::kPcieReplays, telemetry::kXid})
-      EXPECT_TRUE(row.present.Test(field)) << field;
+  for (const auto& [preset, fields] :
+       {std::pair{Preset::kLlm, 20}, {Preset::kResearch, 20}, {Preset::kResearch, 100}}) {
+    FleetOptions o = Options(preset, 400, 6, Faults::kNone, 3, fields);
+    o.incidents = AllOf({kStragglerLink, kIdleStartup, kRegressionMemory}, 2);
+    auto f = Make(o);
+    for (int h = 0; h < f->hosts(); ++h) {
+      ASSERT_EQ(f->RenderHost(h, 100, Stamps::kExplicit, &body), Answer::kOk);
+      const auto& scrape = decoder.Decode(body);
+      EXPECT_EQ(scrape.stats.refused_total(), 0u);
+      if (f->model().plan.hosts[h].mig_gpus > 0) continue;
+      for (const auto& row : scrape.rows)
+        for (auto field : {telemetry::kPowerLimitW, telemetry::kClockEventReasons,
+                           telemetry::kNvlinkTxBps, telemetry::kNvlinkRxBps, telemetry::kEccSbe,
+                           telemetry::kNvlinkErrors, telemetry::kPcieReplays, telemetry::kXid})
+          EXPECT_TRUE(row.present.Test(field)) << field;
+    }
+  }
   EXPECT_THAT(body, HasSubstr("DCGM_FI_DEV_NVLINK_RECOVERY_ERROR_COUNT_TOTAL{"));
 }
 

@@ -53,7 +53,7 @@ std::string_view BasisOf(ActionCause cause) {
     case ActionCause::kRegression:
       return "GPU-seconds that the same work took less before the change";
     case ActionCause::kStraggler:
-      return "GPU-seconds of the whole job that its slowest GPU costs, against its other GPUs";
+      return "GPU-seconds of the whole job that it would take less with its next slowest GPU";
     case ActionCause::kBelowPeers:
       return "what comparable runs reach: the 75th percentile of the same workflow and size";
     case ActionCause::kHostsOut:

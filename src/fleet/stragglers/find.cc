@@ -146,9 +146,28 @@ class Finder {
       }
       s.job = c.job;
       s.rank = job.ranks[c.rank].rank;
+      s.gain = GainOf(c, s.whole_host);
       s.confidence = 1 - c.innocent;
       out_.named.push_back(std::move(s));
     }
+  }
+
+  std::optional<double> GainOf(const Candidate& c, bool whole_host) const {
+    if (!(c.slower > 0)) return std::nullopt;
+    const std::vector<RankEstimate>& ranks = estimates_[c.job].ranks;
+    const std::vector<StragglerRank>& given = jobs_[c.job].ranks;
+    std::vector<double> others;
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const bool goes =
+          whole_host ? given[ranks[i].rank].host == given[ranks[c.rank].rank].host : i == c.rank;
+      if (!goes) others.push_back(ranks[i].slower);
+    }
+    if (others.empty()) return std::nullopt;
+    const double next = *std::ranges::max_element(others);
+    // By its clock it is on the scale of the others; else as much slower as it is than their
+    // middle.
+    const double own = c.other ? MedianOf(others) + c.slower : ranks[c.rank].slower;
+    return -std::expm1(-std::max(0.0, own - next));
   }
 
   std::span<const StragglerJob> jobs_;

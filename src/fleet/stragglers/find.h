@@ -56,7 +56,10 @@ struct Straggler {
   StragglerKind kind = StragglerKind::kUnknown;
   std::optional<double> deficit;  // how much slower than its peers: 0.08 = a step takes 1.08 times
   std::string deficit_reason;     // why there is none
-  double confidence = 0;          // probability that it is more than kInnocent slower
+  // Share of the job's time that it would be over earlier without it: a step then takes as long as
+  // on the next slowest GPU. 0 where another one is slower; nullopt where the deficit is not known.
+  std::optional<double> gain;
+  double confidence = 0;  // probability that it is more than kInnocent slower
   std::vector<StragglerEvidence> evidence;
 };
 
