@@ -1,19 +1,19 @@
-"""The levels of the Sankey of simulated fleets against what really happened, for several presets and
-seeds: 1,000 GPUs, stored as a scrape would have stored them, the books of their Slurm clusters
+"""The levels of the Sankey of simulated fleets against what really happened, for several presets
+and seeds: 1,000 GPUs, stored as a scrape would have stored them, the books of their Slurm clusters
 imported cluster by cluster, the hosts of their Kubernetes clusters in an inventory.
 
 Without faults everything from deployed to allocated is exact to the second, and what is measured is
 within 0.2 % (of a single cluster, which may have as few as a hundred GPUs, 0.5 %: the samples at
-the two ends of a job stand for up to an interval of somebody else's time). With faults of every kind
-the truth of a measured level lies between what is shown and that plus what was not measured down to
-it. Losses and the last level add up to what is deployed, and the levels' shares multiply to the
-compound.
+the two ends of a job stand for up to an interval of somebody else's time). With faults of every
+kind the truth of a measured level lies between what is shown and that plus what was not measured
+down to it. Losses and the last level add up to what is deployed, and the levels' shares multiply to
+the compound.
 
 Pods are known by labels of samples alone: the first sample of a pod stands for the interval before
 it, and its last one is up to an interval old when it ends. Neither Slurm's books nor this inventory
 say since when a host exists: with faults, one that came late counts from the beginning on.
 
-  fleets.py [PRESET…]       FLOPWATCH_TEST_SEEDS=10: seeds 1 to 10 (2); FLOPWATCH_TEST_HOURS=12 (4)
+  fleets.py [PRESET...]     FLOPWATCH_TEST_SEEDS=10: seeds 1 to 10 (2); FLOPWATCH_TEST_HOURS=12 (4)
 """
 import json
 import math
