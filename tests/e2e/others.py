@@ -1,13 +1,15 @@
-"""What others wait for while a server is attacked: asks a mix of answers steadily, from a process of
-its own, so that an attack written in Python does not count as a slow answer. Standard library only.
+"""What others wait for while a server is attacked: asks a mix of answers steadily, from a process
+of its own, so that an attack written in Python does not count as a slow answer. Standard library
+only.
 
     with Others(server.url, "bodies"):
         attack()
 
-prints how many answers there were, their p50 and p99, and the path with the slowest p99. At most one
-in a hundred may be left without an answer (where there are more connections than the server takes,
-one that is slow to ask may lose its place). Times are asserted only where FLOPWATCH_OTHERS_P99_S says so (seconds), because tests
-run on machines that have other work; bench/README.md has what was measured.
+prints how many answers there were, their p50 and p99, and the path with the slowest p99. At most
+one in a hundred may be left without an answer (where there are more connections than the server
+takes, one that is slow to ask may lose its place). Times are asserted only where
+FLOPWATCH_OTHERS_P99_S says so (seconds), because tests run on machines that have other work;
+bench/README.md has what was measured.
 """
 import json
 import os
@@ -75,8 +77,8 @@ class Others:
         print(f"{self.during}: {len(every)} other answers, p50 {quantile(every, 0.5) * 1e3:.1f} "
               f"ms, p99 {p99 * 1e3:.0f} ms, longest {max(every) * 1e3:.0f} ms; slowest {slowest}, "
               f"p99 {quantile(took[slowest], 0.99) * 1e3:.0f} ms", flush=True)
-        check(100 * len(failed) <= len(every), f"{self.during}: {len(failed)} of {len(every)} other answers failed: "
-              f"{failed[:5]}")
+        check(100 * len(failed) <= len(every),
+              f"{self.during}: {len(failed)} of {len(every)} other answers failed: {failed[:5]}")
         limit = os.environ.get("FLOPWATCH_OTHERS_P99_S")
         check(limit is None or p99 <= float(limit),
               f"{self.during}: other answers took {p99:.2f} s at p99")

@@ -1,0 +1,1 @@
+flopwatch_bench(bench_books SOURCES books.cc ROOMS query LIBS duckdb_c)
