@@ -12,10 +12,10 @@
 namespace flopwatch::simulate {
 namespace {
 
-constexpr double kMostOfCapacity = .3;      // GPU time for planted workflows
+constexpr double kMostOfCapacity = .3;              // GPU time for planted workflows
 constexpr int kFewestBefore = 6, kFewestAfter = 4;  // runs around a change
 constexpr int32_t kShortestRun = 1200;
-constexpr int kRunsOfHost = 8;  // of a workflow whose jobs something befalls: every second one
+constexpr int kRunsOfHost = 8;     // of a workflow whose jobs something befalls: every second one
 constexpr double kControls = .25;  // unchanged workflows beside those that may change
 
 // How the runs of one workflow come.
@@ -50,7 +50,7 @@ class Planter {
         const IncidentGroup group = GroupOf(kind);
         if (group == IncidentGroup::kRegression || group == IncidentGroup::kChange)
           AddRecurring(kind, i);
-        else if (room_[kind] <= i)
+        else if (room_[kind] * 4 <= i * 5)  // some of them meet something else
           room_[kind] += AddHost(kind);
       }
       if (i % static_cast<int32_t>(1 / kControls) == 0 && wants_controls_)
@@ -110,9 +110,9 @@ class Planter {
   PlantedWorkflow NewWorkflow(int cluster, int gpus, Draws* draws) {
     const int index = static_cast<int>(out_.workflows.size());
     PlantedWorkflow p;
-    p.workflow = demand_.AddWorkflow(fmt::format("planted-wf-{:03}", index + 1),
-                                     (1ull << 41) + index, cluster,
-                                     demand_.PickUser(draws->Next()), gpus, gpus > 1);
+    p.workflow =
+        demand_.AddWorkflow(fmt::format("planted-wf-{:03}", index + 1), (1ull << 41) + index,
+                            cluster, demand_.PickUser(draws->Next()), gpus, gpus > 1);
     Workflow& w = demand_.workflows()[p.workflow];
     w.size_class = ClassFor(gpus);
     w.variant = static_cast<int16_t>(index % 1000);
@@ -227,7 +227,7 @@ class Planter {
   DemandModel& demand_;
   std::vector<int> capacity_;  // by cluster: GPUs for jobs
   double budget_ = 0;          // GPU-seconds
-  IncidentCounts room_;  // that hosts have been made for
+  IncidentCounts room_;        // that hosts have been made for
   uint64_t tries_ = 0;
   bool wants_controls_ = false;
   Planting out_;
@@ -242,8 +242,8 @@ Planting MakePlanting(const IncidentCounts& asked, const PresetSpec& spec, uint6
 }
 
 double LevelOfRun(const PlantedWorkflow& w, uint64_t seed, int32_t run, int32_t submit) {
-  const double z = std::clamp(Normal(Key(seed, Purpose::kIncident, w.workflow, 1000 + run)), -2.5,
-                              2.5);
+  const double z =
+      std::clamp(Normal(Key(seed, Purpose::kIncident, w.workflow, 1000 + run)), -2.5, 2.5);
   const bool changed = w.kind && GroupOf(*w.kind) == IncidentGroup::kChange && IsChanged(w, submit);
   return w.level * (1 + w.scatter * z) * (changed ? w.size : 1);
 }

@@ -13,16 +13,19 @@
 
 namespace flopwatch::simulate {
 
+// Runs of ten minutes and more that lie around a change of a workflow, if it counts as planted.
+inline constexpr int kRunsBefore = 5, kRunsAfter = 3;
+
 struct PlantedWorkflow {
   int32_t workflow = 0;  // in DemandModel::workflows()
   // What may befall its later runs; none: a control, or a host.
   std::optional<IncidentKind> kind;
   // Its runs are there so that something may befall some of them: the kind that it was made for.
   std::optional<IncidentKind> hosts;
-  int32_t change_at = 0;  // runs submitted from this second on are changed
-  double size = 1;        // OFU of a changed run over that of one before
-  double level = .3;      // OFU while it steps
-  double scatter = .02;   // relative standard deviation between runs
+  int32_t change_at = 0;                          // runs submitted from this second on are changed
+  double size = 1;                                // OFU of a changed run over that of one before
+  double level = .3;                              // OFU while it steps
+  double scatter = .02;                           // relative standard deviation between runs
   bool mixed_first = false, mixed_after = false;  // declared precision, where it is declared
   uint64_t model_after = 0;  // another model is trained after the change: its key; 0 = the same one
 };
