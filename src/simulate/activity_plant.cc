@@ -11,9 +11,9 @@ constexpr double kGoldenStep = 0.6180339887498949;
 constexpr int32_t kLongestGap = 3600;  // of a healthy job (activity_build.cc)
 constexpr int32_t kLeastBusy = 900;    // seconds of tensor work that an incident must meet
 constexpr double kLeastOfu = .04;      // of a job that is at work
+constexpr double kLeastFactor = 1.02;  // of a straggler
 constexpr double kSlowestOwn = 1.05;   // a job with a slower GPU of its own has its straggler
 constexpr int32_t kLeastRun = 600;     // seconds of a run that counts
-constexpr int kRunsBefore = 5, kRunsAfter = 3;
 constexpr int kNaturalRunsBefore = 6, kNaturalRunsAfter = 4;
 
 }  // namespace
@@ -175,7 +175,8 @@ std::vector<int32_t> ActivityBuilder::SlowLanes(IncidentKind kind, int32_t job, 
       double slowest = 0;
       for (int32_t lane : it->second) slowest = std::max(slowest, slow_of(lane));
       *total = slowest * factor;
-      if (it->second.size() >= 2 && *total >= info.slowest + .005) return it->second;
+      if (it->second.size() >= 2 && *total >= std::max(info.slowest + .005, kLeastFactor))
+        return it->second;
     }
     return {};
   }
@@ -183,7 +184,7 @@ std::vector<int32_t> ActivityBuilder::SlowLanes(IncidentKind kind, int32_t job, 
     const int32_t lane = LaneOf(info, static_cast<int>(draws->Below(info.placements)));
     if (kind == IncidentKind::kStragglerLink && by_host[a_.HostOf(lane)].size() < 2) continue;
     *total = slow_of(lane) * factor;
-    if (*total >= info.slowest + .005) return {lane};
+    if (*total >= std::max(info.slowest + .005, kLeastFactor)) return {lane};
   }
   return {};
 }
@@ -370,8 +371,10 @@ void ActivityBuilder::PlantChanges() {
       p.sign = w.model_after != 0 ? "model_config" : "gpu_model";
     else if (*w.kind == IncidentKind::kChangePrecision)
       p.sign = w.mixed_after ? "to_mixed" : w.mixed_first ? "to_bf16" : "not_reported";
-    if (first > 0 && RunsAround(w.workflow, first, kRunsBefore, kRunsAfter, &p))
-      a_.planted_.push_back(std::move(p));
+    // Also where too few runs lie around it to count: it has changed all the same.
+    if (first <= 0) continue;
+    RunsAround(w.workflow, first, kRunsBefore, kRunsAfter, &p);
+    if (p.runs_before > 0 && p.runs_after > 0) a_.planted_.push_back(std::move(p));
   }
 }
 

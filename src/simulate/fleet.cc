@@ -231,7 +231,10 @@ std::string Fleet::AssignmentsCsv() const {
 
 IncidentCounts Fleet::Planted() const {
   IncidentCounts out;
-  for (const auto& p : model_->activity->planted()) ++out[p.kind];
+  for (const PlantedIncident& p : model_->activity->planted()) {
+    const bool of_workflow = p.run > 0;
+    if (!of_workflow || (p.runs_before >= kRunsBefore && p.runs_after >= kRunsAfter)) ++out[p.kind];
+  }
   return out;
 }
 

@@ -71,7 +71,7 @@ void ClusterRun::Run(std::vector<Job>* jobs, std::span<const Request> planted) {
       resubmit_.pop_front();
     }
     for (; next_planted < planted.size() && planted[next_planted].submit == now; ++next_planted)
-      queue_.push_front(AddJob(planted[next_planted]));
+      Prefer(AddJob(planted[next_planted]));
     Dispatch(now);
   }
   for (int h = 0; h < count_; ++h)
@@ -134,6 +134,14 @@ int32_t ClusterRun::AddJob(const Request& r) {
            job);
   }
   return job;
+}
+
+// Before what waits, behind others that were preferred.
+void ClusterRun::Prefer(int32_t job) {
+  const auto it = std::ranges::find_if(queue_, [&](int32_t waiting) {
+    return demand_->workflows()[(*jobs_)[waiting].workflow].planted < 0;
+  });
+  queue_.insert(it, job);
 }
 
 // Takes n free GPUs of a host, the lowest first.

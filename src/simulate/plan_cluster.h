@@ -83,6 +83,7 @@ class ClusterRun {
   int PickFrom(int bucket);
 
   int32_t AddJob(const Request& r);
+  void Prefer(int32_t job);
 
   // Whole hosts, then the rest on the fullest host it fits on. All or nothing.
   bool Start(int32_t job, int32_t started);

@@ -50,7 +50,7 @@ class Planter {
         const IncidentGroup group = GroupOf(kind);
         if (group == IncidentGroup::kRegression || group == IncidentGroup::kChange)
           AddRecurring(kind, i);
-        else if (room_[kind] <= i)
+        else if (room_[kind] * 4 <= i * 5)  // some of them meet something else
           room_[kind] += AddHost(kind);
       }
       if (i % static_cast<int32_t>(1 / kControls) == 0 && wants_controls_)

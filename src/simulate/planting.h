@@ -13,6 +13,9 @@
 
 namespace flopwatch::simulate {
 
+// Runs of ten minutes and more that lie around a change of a workflow, if it counts as planted.
+inline constexpr int kRunsBefore = 5, kRunsAfter = 3;
+
 struct PlantedWorkflow {
   int32_t workflow = 0;  // in DemandModel::workflows()
   // What may befall its later runs; none: a control, or a host.

@@ -166,7 +166,7 @@ TEST(Incidents, StragglersShowInTheCountersOfTheirKind) {
       EXPECT_GT(slow[0].replays + slow[0].ecc, 10);
     }
     if (p.kind == kStragglerStall) {
-      EXPECT_GT(s.power, o.power * .95);
+      EXPECT_GT(s.power, o.power * .92);  // GPUs differ by 2.5 %
     }
     if (p.kind == kStragglerLink) {
       EXPECT_TRUE(slow[0].errors > 10 || s.nvlink < .8 * o.nvlink);
@@ -174,7 +174,7 @@ TEST(Incidents, StragglersShowInTheCountersOfTheirKind) {
     if (p.kind == kStragglerHost) {
       EXPECT_LT(s.sm, o.sm);
       EXPECT_LT(s.util, o.util);
-      EXPECT_LT(s.power, o.power);
+      EXPECT_LT(s.power, o.power * 1.04);
       EXPECT_LT(s.pcie, o.pcie);
     }
   }
@@ -338,6 +338,52 @@ TEST(Incidents, IdleSecondsAreThoseThatPass) {
   EXPECT_EQ(total(f->TruthOf(t.from, middle)) + total(f->TruthOf(middle, t.to)), total(t));
 }
 
+// What nobody planted: GPUs that show no duty cycle for longer than a healthy gap, or never, by
+// samples of the text's own reader, are those that the truth calls idle.
+TEST(Incidents, LongGapsOfTheFleetItselfAreInTheTruth) {
+  auto f = MakeWith(AllOf({kIdleNoWork, kIdleStartup}, 3), Preset::kResearch, 300, 36);
+  const Fleet::Model& m = f->model();
+  const Truth truth = f->TruthOf();
+  std::map<std::string, const JobTruth*> jobs;
+  for (const JobTruth& j : truth.jobs) jobs[j.key] = &j;
+  double total = 0;
+  for (size_t i = 0; i < m.plan.jobs.size(); ++i) {
+    const auto& job = m.plan.jobs[i];
+    const auto index = static_cast<int32_t>(i);
+    if (job.kind == JobKind::kSession || !jobs.contains(m.JobKey(index))) continue;
+    const int32_t planted = m.activity->PlantedIn(index);
+    if (planted >= 0 && GroupOf(m.activity->planted()[planted].kind) == IncidentGroup::kIdle)
+      continue;
+    const int32_t from = std::max(0, job.start), to = std::min(job.end, m.plan.horizon);
+    if (to - from < 120) continue;
+    double shown = 0;
+    int stretches = 0;
+    for (int32_t lane : LanesOfJob(*f, index)) {
+      int32_t since = from;
+      bool worked = false;
+      const auto close = [&](int32_t t) {
+        const bool never = !worked && t >= to;
+        if (t - since > 3720 || never) shown += t - since, ++stretches;
+      };
+      Values v;
+      for (int32_t t = from + 10; t <= to - 1; t += 10) {
+        ReadLane(m, lane, t, 10, &v);
+        if (v[kUtilPct] < 2) continue;
+        close(t - 10);
+        since = t;
+        worked = true;
+      }
+      close(to);
+    }
+    double idle = 0;
+    for (const IdleTruth& s : jobs[m.JobKey(index)]->idle)
+      idle += static_cast<double>(s.to - s.from) / 1e6 * s.gpus;
+    EXPECT_NEAR(shown, idle, 25 * stretches + 1) << m.JobKey(index);
+    total += idle;
+  }
+  EXPECT_GT(total, 100'000);
+}
+
 // Changed runs are those from the first one on, and their OFU is the size times that before.
 TEST(Incidents, RegressionsBeginAtTheirRun) {
   auto f = MakeWith(AllOf({kRegressionTensor, kRegressionClock, kRegressionDuty, kRegressionMemory,
@@ -396,7 +442,11 @@ TEST(Incidents, DropsShowInTheCountersOfTheirFamily) {
     EXPECT_NEAR(b.tensor * b.clock / (a.tensor * a.clock), p.size, .05);
     EXPECT_LT(b.power, a.power);
     EXPECT_NEAR(b.clock / a.clock, p.kind == kDropClock ? p.size : 1, .03);
-    EXPECT_NEAR(b.util / a.util, p.kind == kDropDuty ? p.size : 1, .08);
+    // Who waits in a collective is busy to the duty cycle.
+    const double duty = p.kind == kDropDuty      ? p.size * a.util
+                        : p.kind == kDropNetwork ? p.size * a.util + 1 - p.size
+                                                 : a.util;
+    EXPECT_NEAR(b.util, duty, .06);
     if (p.kind == kDropNetwork) {
       EXPECT_GT(b.sm, a.sm);
     }
