@@ -239,7 +239,9 @@ Status SlurmPolls::TryWindow(const Window& window) {
   std::erase_if(books->jobs, [](const slurm::JobRecord& job) {
     return slurm::PhaseOf(job.state) != slurm::JobPhase::kEnded;
   });
-  for (const slurm::JobRecord& job : books->jobs) {
+  // It was asked of this cluster, however the site's configuration calls it here.
+  for (slurm::JobRecord& job : books->jobs) {
+    job.cluster.clear();
     if (!job.start.has_value()) continue;
     first_start_ = first_start_ == 0 ? *job.start : std::min(first_start_, *job.start);
   }

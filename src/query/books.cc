@@ -1,6 +1,8 @@
 #include "query/books.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "absl/container/flat_hash_set.h"
 #include "jobs/slurm/hostlist.h"
@@ -207,12 +209,33 @@ class HostGatherer {
 }  // namespace
 
 AttemptsByJob AttemptsIn(const Memory& memory, Window window) {
-  AttemptsByJob out;
+  std::map<std::pair<std::string, std::string>, std::vector<jobs::AttemptRecord>> told;
   memory.books().ForEachAttempt(window.from, window.to, [&](const jobs::AttemptRecord& a) {
-    if (a.start > 0 && a.start < window.to) out[a.job].push_back(a);
+    if (a.start > 0 && a.start < window.to) told[{a.job, a.cluster}].push_back(a);
   });
-  for (auto& [job, attempts] : out)
-    std::ranges::sort(attempts, {}, [](const jobs::AttemptRecord& a) { return a.start; });
+  AttemptsByJob out;
+  for (auto it = told.begin(); it != told.end(); ++it) {
+    const auto& [id, cluster] = it->first;
+    const auto known = memory.jobs().FindJobOf(cluster, id);
+    if (known.has_value()) {
+      const auto [at, fresh] = out.by_id.try_emplace(known->id, out.jobs.size());
+      if (fresh) out.jobs.push_back({.record = *known, .attempts = {}});
+      auto& own = out.jobs[at->second].attempts;
+      own.insert(own.end(), std::make_move_iterator(it->second.begin()),
+                 std::make_move_iterator(it->second.end()));
+      continue;
+    }
+    const bool shared = (it != told.begin() && std::prev(it)->first.first == id) ||
+                        (std::next(it) != told.end() && std::next(it)->first.first == id) ||
+                        memory.jobs().FindJob(id).has_value() ||
+                        !memory.jobs().KeysOfId(id).empty();
+    JobAttempts& own = out.jobs.emplace_back();
+    own.record.key = shared && !cluster.empty() ? jobs::KeyOfCluster(cluster, id) : id;
+    own.record.cluster = cluster;
+    own.attempts = std::move(it->second);
+  }
+  for (JobAttempts& job : out.jobs)
+    std::ranges::sort(job.attempts, {}, [](const jobs::AttemptRecord& a) { return a.start; });
   return out;
 }
 

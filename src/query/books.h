@@ -22,8 +22,21 @@ struct HardwareFilter {
   bool empty() const { return cluster.empty() && partition.empty() && model.empty(); }
 };
 
-// Attempts that held something in the window, by the job's key, in order of start.
-using AttemptsByJob = absl::flat_hash_map<std::string, std::vector<jobs::AttemptRecord>>;
+// A job that held something in the window by the books, and those of its attempts that began before
+// the window's end, in order of start.
+struct JobAttempts {
+  jobs::JobRecord record;  // id 0: the index does not know it; then with its key and cluster
+  std::vector<jobs::AttemptRecord> attempts;
+};
+struct AttemptsByJob {
+  std::vector<JobAttempts> jobs;
+  absl::flat_hash_map<int32_t, size_t> by_id;  // places in `jobs`
+  // Null where the job is in no books.
+  const std::vector<jobs::AttemptRecord>* Of(int32_t job) const {
+    const auto it = by_id.find(job);
+    return it == by_id.end() ? nullptr : &jobs[it->second].attempts;
+  }
+};
 AttemptsByJob AttemptsIn(const Memory& memory, store::Window window);
 
 // GPU-seconds of the attempt within the window; 0 where it is not known how many GPUs.

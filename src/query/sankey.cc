@@ -85,9 +85,8 @@ StatusOr<store::UsageSums> MeasuredOn(const Query& query, Window window,
   return sums;
 }
 
-bool OfAccount(const AttemptsByJob& attempts, const std::string& job, const std::string& account) {
-  const auto it = attempts.find(job);
-  return it != attempts.end() && std::ranges::any_of(it->second, [&](const jobs::AttemptRecord& a) {
+bool OfAccount(const std::vector<jobs::AttemptRecord>* attempts, const std::string& account) {
+  return attempts != nullptr && std::ranges::any_of(*attempts, [&](const jobs::AttemptRecord& a) {
            return a.account == account;
          });
 }
@@ -97,15 +96,13 @@ Sankey OfOneAccount(const Memory& memory, const JobList& jobs, Window window,
                     const std::string& account, const fleet::Prices& prices) {
   const AttemptsByJob attempts = AttemptsIn(memory, window);
   const auto cost = CostByJob(memory, window, prices);
-  std::vector<JobRow> rows = jobs.rows;
-  if (!jobs.described) memory.Describe(absl::MakeSpan(rows));
   double held_s = 0;
   store::UsageSums measured;
   SankeyInput::LossMoney money;
-  absl::flat_hash_set<std::string> seen;
-  for (const JobRow& row : rows) {
-    if (!OfAccount(attempts, row.record.key, account)) continue;
-    seen.insert(row.record.key);
+  absl::flat_hash_set<int32_t> seen;
+  for (const JobRow& row : jobs.rows) {
+    if (!OfAccount(attempts.Of(row.id), account)) continue;
+    seen.insert(row.id);
     held_s += row.usage.expected_s;
     measured += row.usage.sums;
     const auto c = cost.find(row.id);
@@ -113,9 +110,9 @@ Sankey OfOneAccount(const Memory& memory, const JobList& jobs, Window window,
       AddMoney(row.usage.expected_s, row.usage.sums, c->second.amount / row.usage.expected_s,
                &money);
   }
-  for (const auto& [job, of] : attempts) {
-    if (seen.contains(job)) continue;
-    for (const jobs::AttemptRecord& a : of)
+  for (const JobAttempts& job : attempts.jobs) {
+    if (job.record.id != 0 && seen.contains(job.record.id)) continue;
+    for (const jobs::AttemptRecord& a : job.attempts)
       if (a.account == account) held_s += HeldSeconds(a, window);
   }
   SankeyInput input = OfHeld(held_s, measured);

@@ -154,20 +154,13 @@ class UsageGatherer {
         const fleet::PriceHistory* price = history;
         if (by_place) {
           const auto [it, fresh] = attempts.try_emplace(job, nullptr);
-          if (fresh) it->second = AttemptsOf(job);
+          if (fresh) it->second = attempts_.Of(job);
           price = &PriceOf(model, AttemptAt(it->second, from));
         }
         const double share = fraction / static_cast<double>(holders.size());
         f(entity, model, share, from, to, job, price->Over(from, to) * share);
       }
     });
-  }
-
-  const std::vector<AttemptRecord>* AttemptsOf(int32_t job) const {
-    const auto record = memory_.jobs().job(job);
-    if (!record.has_value()) return nullptr;
-    const auto it = attempts_.find(record->key);
-    return it == attempts_.end() ? nullptr : &it->second;
   }
 
   void CollectHeld() {
@@ -194,16 +187,19 @@ class UsageGatherer {
     attempts_ = AttemptsIn(memory_, window_);
     CollectHeld();
     FW_ASSIGN_OR_RETURN(claims_, ClaimsOf(query_, window_));
-    absl::flat_hash_set<std::string> known;
-    for (JobRow& row : rows) known.insert(row.record.key);
-    for (const auto& [job, of] : attempts_) {
-      if (known.contains(job)) continue;
-      JobRow& row = rows.emplace_back();  // the books alone know of it
-      row.record = memory_.jobs().FindJob(job).value_or(jobs::JobRecord{});
-      row.record.key = job;
-      row.id = row.record.id;
+    absl::flat_hash_set<int32_t> known;
+    for (const JobRow& row : rows) known.insert(row.id);
+    for (JobRow& row : rows) {
+      const std::vector<AttemptRecord>* const attempts = attempts_.Of(row.id);
+      uses_.push_back(UseOf(std::move(row), attempts));
     }
-    for (JobRow& row : rows) uses_.push_back(UseOf(std::move(row)));
+    for (const JobAttempts& job : attempts_.jobs) {
+      if (job.record.id != 0 && known.contains(job.record.id)) continue;
+      JobRow row;  // the books alone know of it
+      row.record = job.record;
+      row.id = job.record.id;
+      uses_.push_back(UseOf(std::move(row), &job.attempts));
+    }
     if (without_intervals_ > 0) {
       answer_.notes.push_back(
           fmt::format("no interval says which GPUs {} jobs held (intervals are forgotten before "
@@ -219,11 +215,10 @@ class UsageGatherer {
     return absl::OkStatus();
   }
 
-  JobUse UseOf(JobRow row) {
+  JobUse UseOf(JobRow row, const std::vector<AttemptRecord>* attempts) {
     JobUse use;
+    use.attempts = attempts;
     if (const auto h = held_.find(row.id); h != held_.end()) use.held = &h->second;
-    if (const auto a = attempts_.find(row.record.key); a != attempts_.end())
-      use.attempts = &a->second;
     use.allocated_s = use.held != nullptr ? std::max(row.usage.expected_s, use.held->seconds)
                                           : row.usage.expected_s;
     if (use.held != nullptr) {
