@@ -239,6 +239,25 @@ AttemptsByJob AttemptsIn(const Memory& memory, Window window) {
   return out;
 }
 
+const jobs::AttemptRecord* AttemptAt(const std::vector<jobs::AttemptRecord>* attempts, Micros at) {
+  if (attempts == nullptr || attempts->empty()) return nullptr;
+  for (const jobs::AttemptRecord& a : *attempts)
+    if (a.start <= at && at < a.end) return &a;
+  return &attempts->back();
+}
+
+const std::string& NodeModels::On(const std::string& nodes) {
+  if (model_.empty()) {
+    memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
+      if (!e.labels.model.empty()) model_.try_emplace(e.labels.node, e.labels.model);
+    });
+    model_.try_emplace("", "");
+  }
+  const auto names = slurm::ExpandHostlist(nodes);
+  const auto it = model_.find(names.ok() && !names->empty() ? names->front() : "");
+  return it == model_.end() ? model_[""] : it->second;
+}
+
 double HeldSeconds(const jobs::AttemptRecord& a, Window window) {
   if (a.start == 0 || a.gpus <= 0) return 0;
   const Micros overlap = std::min(a.end, window.to) - std::max(a.start, window.from);

@@ -39,6 +39,22 @@ struct AttemptsByJob {
 };
 AttemptsByJob AttemptsIn(const Memory& memory, store::Window window);
 
+// The attempt that ran at `at`, else the last one; null where there is none.
+const jobs::AttemptRecord* AttemptAt(const std::vector<jobs::AttemptRecord>* attempts, Micros at);
+
+// Which GPUs nodes have. One thread.
+class NodeModels {
+ public:
+  explicit NodeModels(const Memory& memory) : memory_(memory) {}
+  // The model of the first GPU that was seen on the first node of a list as Slurm writes it, as it
+  // is reported; "" where none is known.
+  const std::string& On(const std::string& nodes);
+
+ private:
+  const Memory& memory_;
+  absl::flat_hash_map<std::string, std::string> model_;  // by node; empty = not asked yet
+};
+
 // GPU-seconds of the attempt within the window; 0 where it is not known how many GPUs.
 double HeldSeconds(const jobs::AttemptRecord& attempt, store::Window window);
 

@@ -86,14 +86,6 @@ std::string AttemptRecord::*MemberOf(UsageBy by) {
   }
 }
 
-// What the attempt that ran at `at` says, else the last one.
-const AttemptRecord* AttemptAt(const std::vector<AttemptRecord>* attempts, Micros at) {
-  if (attempts == nullptr || attempts->empty()) return nullptr;
-  for (const AttemptRecord& a : *attempts)
-    if (a.start <= at && at < a.end) return &a;
-  return &attempts->back();
-}
-
 class UsageGatherer {
  public:
   UsageGatherer(const Query& query, const fleet::Prices& prices, UsageBy by)
@@ -253,7 +245,7 @@ class UsageGatherer {
     const double more = said - use->allocated_s;
     if (last == nullptr || more <= kRounding * said) return;
     const fleet::Money each =
-        PriceOf(ModelOn(last->nodes), last)
+        PriceOf(node_models_.On(last->nodes), last)
             .Over(std::max(last->start, window_.from), std::min(last->end, window_.to));
     if (each.priced_s > 0) use->cost += each * (more / each.priced_s);
     use->allocated_s += more;
@@ -268,19 +260,6 @@ class UsageGatherer {
       use->row.usage.sums.gpu_util_s += a.duty * HeldSeconds(a, window_);
       use->row.usage.sums.gpu_util_span_s += HeldSeconds(a, window_);
     }
-  }
-
-  // The model of the first GPU that was seen on the first of these nodes.
-  const std::string& ModelOn(const std::string& nodes) {
-    if (model_on_.empty()) {
-      memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
-        if (!e.labels.model.empty()) model_on_.try_emplace(e.labels.node, e.labels.model);
-      });
-      model_on_.try_emplace("", "");
-    }
-    const auto names = slurm::ExpandHostlist(nodes);
-    const auto it = model_on_.find(names.ok() && !names->empty() ? names->front() : "");
-    return it == model_on_.end() ? model_on_[""] : it->second;
   }
 
   std::string NameOf(const JobUse& use) const {
@@ -458,8 +437,8 @@ class UsageGatherer {
   absl::flat_hash_map<int32_t, Held> held_;
   Claims claims_;
   std::vector<JobUse> uses_;
-  absl::flat_hash_map<std::string, std::string> model_on_;  // by node
-  absl::flat_hash_map<std::string, size_t> places_;         // of groups, by name
+  NodeModels node_models_{memory_};
+  absl::flat_hash_map<std::string, size_t> places_;  // of groups, by name
   int64_t without_intervals_ = 0;
   double not_placed_s_ = 0;
   UsageByAnswer answer_;
