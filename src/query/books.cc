@@ -29,6 +29,13 @@ struct AttemptHosts {
   absl::flat_hash_map<std::string, std::vector<Host::Count>> pooled;
 };
 
+// Whether intervals of the job are known: those of GPUs that no exporter had named yet are
+// forgotten with a restart, and then the number alone counts.
+bool IsOnGpus(const Memory& memory, const jobs::AttemptRecord& a) {
+  const auto job = memory.jobs().FindJobOf(a.cluster, a.job);
+  return job.has_value() && memory.jobs().GpusEver(job->id) > 0;
+}
+
 AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
   AttemptHosts out;
   memory.books().ForEachAttempt(window.from, window.to, [&](const jobs::AttemptRecord& a) {
@@ -50,7 +57,7 @@ AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
     }
     // Nobody says how they are divided; schedulers give as many on each node.
     const double each = static_cast<double>(a.gpus) / static_cast<double>(nodes->size());
-    auto& into = a.placed ? out.named : out.counts;
+    auto& into = a.placed && IsOnGpus(memory, a) ? out.named : out.counts;
     for (const std::string& node : *nodes) into[node].push_back({{a.start, a.end}, each});
   });
   for (auto& [partition, spans] : out.queues) Unite(&spans);
@@ -98,7 +105,7 @@ class HostGatherer {
       if (e.parent != 0) instances.emplace_back(e.id, e.parent);
       const auto w = there.find(e.id);
       if (w == there.end()) return;
-      const std::string name = e.labels.node.empty() ? "GPU " + e.key.uuid : e.labels.node;
+      const std::string name = HostOf(e);
       Node& node = nodes_[name];
       board_at_[e.id] = {name, node.host.boards.size()};
       node.boards.push_back(e.id);
@@ -262,6 +269,10 @@ double HeldSeconds(const jobs::AttemptRecord& a, Window window) {
   if (a.start == 0 || a.gpus <= 0) return 0;
   const Micros overlap = std::min(a.end, window.to) - std::max(a.start, window.from);
   return static_cast<double>(a.gpus) * ToSeconds(std::max<Micros>(0, overlap));
+}
+
+std::string HostOf(const store::EntityRecord& gpu) {
+  return gpu.labels.node.empty() ? "GPU " + gpu.key.uuid : gpu.labels.node;
 }
 
 Hosts HostsIn(const Memory& memory, Window window, const HardwareFilter& filter,

@@ -66,6 +66,9 @@ struct Hosts {
   int64_t not_listed = 0;   // GPUs on hosts that no list has, where there is one
   bool any_owner = false;   // somebody says who holds GPUs
 };
+// The name there of the host that has the GPU or instance.
+std::string HostOf(const store::EntityRecord& gpu);
+
 // A GPU whose host is not known is a host of its own. The prices outlive the result.
 Hosts HostsIn(const Memory& memory, store::Window window, const HardwareFilter& filter,
               const fleet::Prices& prices);

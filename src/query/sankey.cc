@@ -52,8 +52,7 @@ StatusOr<std::vector<store::UsageSums>> MeasuredByHost(const Query& query, Windo
   for (const store::GpuUsage& g : gpus) {
     const auto e = registry.entity(g.entity);
     if (!e.has_value()) continue;
-    const std::string node = e->labels.node.empty() ? "GPU " + e->key.uuid : e->labels.node;
-    const auto at = place.find(node);
+    const auto at = place.find(HostOf(*e));
     if (at != place.end())
       sums[at->second] += efficiency::OfGpu(g.sums, registry.Fraction(g.entity));
   }
@@ -110,8 +109,8 @@ absl::flat_hash_map<int32_t, fleet::PricedTime> CostByJob(const Memory& memory, 
       const double share = fraction / static_cast<double>(holders.size());
       const fleet::PriceHistory& price =
           prices.Of(model, memory.catalog(), attempt.cluster, attempt.partition);
-      cost[job] += {.gpu_seconds = share * ToSeconds(to - from),
-                    .money = price.Over(from, to) * share};
+      cost[job] +=
+          {.gpu_seconds = share * ToSeconds(to - from), .money = price.Over(from, to) * share};
     }
   });
   return cost;
@@ -164,6 +163,31 @@ Sankey OfOneAccount(const Memory& memory, const JobList& jobs, Window window,
 }
 
 }  // namespace
+
+absl::flat_hash_set<int32_t> JobsOf(const Memory& memory, Window window,
+                                    const SankeyFilter& filter) {
+  absl::flat_hash_set<int32_t> jobs;
+  if (!filter.account.empty()) {
+    for (const JobAttempts& job : AttemptsIn(memory, window).jobs)
+      if (job.record.id != 0 && OfAccount(&job.attempts, filter.account))
+        jobs.insert(job.record.id);
+  }
+  if (filter.hardware.empty()) return jobs;
+  const fleet::Prices none;
+  absl::flat_hash_set<std::string> hosts;
+  for (const auto& [name, host] : HostsIn(memory, window, filter.hardware, none).hosts)
+    hosts.insert(name);
+  absl::flat_hash_set<int32_t> there;
+  memory.ForEachHeld(
+      window, [&](int32_t entity, double, Micros, Micros, absl::Span<const int32_t> holders) {
+        const auto e = memory.registry().entity(entity);
+        if (!e.has_value()) return;
+        if (hosts.contains(HostOf(*e))) there.insert(holders.begin(), holders.end());
+      });
+  if (filter.account.empty()) return there;
+  absl::erase_if(jobs, [&](int32_t job) { return !there.contains(job); });
+  return jobs;
+}
 
 std::optional<SankeyInput::Held> HeldTime(const Memory& memory, Window window) {
   const fleet::Prices none;
