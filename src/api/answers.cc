@@ -86,6 +86,11 @@ std::vector<std::string_view> FlagNames(uint32_t flags) {
 }
 
 Status NoSuchJob(const jobs::JobIndex& jobs, std::string_view key) {
+  const std::vector<std::string> of_clusters = jobs.KeysOfId(key);
+  if (!of_clusters.empty())
+    return NotFound("jobs of several clusters have the id '{}': name one of {}",
+                    Printable(key, 100),
+                    Printable(fmt::format("{}", fmt::join(of_clusters, ", "))));
   std::vector<jobs::JobRecord> all = jobs.AllJobs();
   if (all.size() > kMaxJobsCompared) all.erase(all.begin(), all.end() - kMaxJobsCompared);
   std::vector<std::string_view> keys;

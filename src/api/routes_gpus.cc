@@ -119,7 +119,7 @@ StatusOr<GpuFilter> FilterOf(const query::Memory& memory, const Arguments& args)
   GpuFilter filter;
   if (const auto key = args[kGpusOfJob]) {
     const auto record = memory.jobs().FindJob(*key);
-    if (!record.has_value()) return NotFound("parameter 'job': no job '{}'", Printable(*key, 100));
+    if (!record.has_value()) return Annotate(NoSuchJob(memory.jobs(), *key), "parameter 'job'");
     filter.job = record->id;
   }
   const auto node = args[kOfNode], model = args[kOfModel];

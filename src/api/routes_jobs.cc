@@ -13,6 +13,7 @@
 #include "api/usage_json.h"
 #include "base/text.h"
 #include "fleet/sankey/sankey.h"
+#include "query/sankey.h"
 
 namespace flopwatch::api {
 namespace {
@@ -57,6 +58,10 @@ constexpr std::string_view kJobSorts[] = {"gpu_seconds",
 constexpr OneOf<JobSort> kJobSort("sort", kJobSorts, "What to rank by.");
 constexpr Text kOfUser("user", "Only this user's.");
 constexpr Text kOfWorkflow("workflow", "Only this workflow's.");
+constexpr Text kJobCluster("cluster", "Only jobs that held GPUs of this cluster's hosts.");
+constexpr Text kJobPartition("partition", "Only jobs that held GPUs of this partition's hosts.");
+constexpr Text kJobModel("model", "Only jobs that held GPUs of hosts of this model.");
+constexpr Text kJobAccount("account", "Only jobs of this account, as the scheduler names it.");
 constexpr Text kJobText("q", "Only jobs whose id, name, user or workflow contains this.");
 constexpr Flag kRunningOnly("running", "Only running jobs.");
 constexpr Flag kWithInterval("ci", "Also compute ofu_ci95 of each job of the page.");
@@ -180,6 +185,13 @@ std::vector<const JobRow*> Wanted(const query::JobList& list, const Arguments& a
   return rows;
 }
 
+query::SankeyFilter PartOf(const Arguments& args) {
+  return {.hardware = {.cluster = std::string(args[kJobCluster].value_or("")),
+                       .partition = std::string(args[kJobPartition].value_or("")),
+                       .model = std::string(args[kJobModel].value_or(""))},
+          .account = std::string(args[kJobAccount].value_or(""))};
+}
+
 // The half-width of a job's OFU; empty where it is not asked for.
 using IntervalOf = std::function<StatusOr<std::optional<double>>(const JobRow& row)>;
 
@@ -219,7 +231,7 @@ Result WriteJobs(const query::Memory& memory, const Arguments& args,
 
 std::optional<Result> JobsNow(const query::Memory& memory, const Arguments& args) {
   if (args.HasWindow() || args[kJoinExactly] || args[kWithInterval] || IsLoss(args[kJobSort]) ||
-      !memory.AtHand({Snapshot::kJobsOfHour}))
+      !PartOf(args).empty() || !memory.AtHand({Snapshot::kJobsOfHour}))
     return std::nullopt;
   FW_ASSIGN_OR_RETURN(const store::Window asked, args.Window());
   const auto view = memory.LiveView(asked);
@@ -233,8 +245,14 @@ Result JobsOverWindow(const query::Query& query, const Arguments& args) {
   FW_RETURN_IF_ERROR(query.memory().ready());
   FW_ASSIGN_OR_RETURN(const store::Window asked, args.Window());
   const auto join = args[kJoinExactly] ? query::JobJoin::kExact : query::JobJoin::kStamped;
-  FW_ASSIGN_OR_RETURN(const std::shared_ptr<const query::JobList> list,
+  FW_ASSIGN_OR_RETURN(std::shared_ptr<const query::JobList> list,
                       query.Jobs(query.Resolve(asked, join), join));
+  if (const query::SankeyFilter part = PartOf(args); !part.empty()) {
+    const auto jobs = query::JobsOf(query.memory(), list->view.window, part);
+    auto some = std::make_shared<query::JobList>(*list);
+    std::erase_if(some->rows, [&](const JobRow& row) { return !jobs.contains(row.id); });
+    list = std::move(some);
+  }
   IntervalOf interval_of;
   if (args[kWithInterval]) {
     interval_of = [&](const JobRow& row) -> StatusOr<std::optional<double>> {
@@ -328,7 +346,7 @@ std::optional<Result> JobNow(const query::Memory& memory, const Call& call) {
   const auto record = memory.jobs().FindJob(call.name);
   if (call.args.HasWindow() || call.args[kJoinExactly] || !record.has_value() ||
       memory.jobs().GpusEver(record->id) > kMaxGpusAtOnce ||
-      !memory.applications().ClaimsOf(call.name).empty() ||
+      !memory.applications().ClaimsOf(record->key).empty() ||
       !memory.AtHand({Snapshot::kJobsOfHour, Snapshot::kJobsNow}))
     return std::nullopt;
   FW_ASSIGN_OR_RETURN(const store::Window asked, call.args.Window());
@@ -387,8 +405,9 @@ Result JobOverWindow(const query::Query& query, const Call& call) {
 void AddJobRoutes(const query::Memory* memory, const query::Query* query, RouteTable* table) {
   table->Add(
       Get("/api/v1/jobs", "listJobs", "Jobs of a window, ranked",
-          {&kFrom, &kTo, &kJobSort, &kOrder, &kLimit, &kOffset, &kOfUser, &kOfWorkflow, &kJobText,
-           &kRunningOnly, &kJoinExactly, &kWithInterval},
+          {&kFrom, &kTo, &kJobSort, &kOrder, &kLimit, &kOffset, &kOfUser, &kOfWorkflow,
+           &kJobCluster, &kJobPartition, &kJobModel, &kJobAccount, &kJobText, &kRunningOnly,
+           &kJoinExactly, &kWithInterval},
           {Ok("Jobs"), BadParameter()}),
       [memory](const Call& call) { return JobsNow(*memory, call.args); },
       [query](const Call& call) { return JobsOverWindow(*query, call.args); });

@@ -9,6 +9,7 @@
 #include "api/answers.h"
 #include "api/routes.h"
 #include "fleet/sankey/svg.h"
+#include "net/http.h"
 #include "query/sankey.h"
 
 namespace flopwatch::api {
@@ -24,18 +25,29 @@ constexpr Text kAccount("account", "Only what jobs of this account held.");
 constexpr OneOf<fleet::HostLoss> kLoss("loss", fleet::kHostLossNames,
                                        "The loss whose hosts are asked for.");
 
-// The path of the list that shows who is behind a loss, largest first.
-std::string DrillOf(const fleet::SankeyLoss& loss, store::Window window) {
-  if (loss.before <= fleet::SankeyLevel::kAllocated) {
-    return fmt::format("/api/v1/sankey/nodes?from={}&to={}&loss={}", FormatTime(window.from),
-                       FormatTime(window.to), loss.name);
-  }
-  return fmt::format("/api/v1/jobs?from={}&to={}&sort={}", FormatTime(window.from),
-                     FormatTime(window.to), loss.name);
+bool IsOfHosts(const fleet::SankeyLoss& loss) {
+  return loss.before <= fleet::SankeyLevel::kAllocated;
+}
+
+// What a list of who is behind a loss is asked with: the window, the loss and the part of the
+// fleet.
+std::string BehindQuery(const fleet::SankeyLoss& loss, store::Window window,
+                        const query::SankeyFilter& part) {
+  std::string out =
+      fmt::format("?from={}&to={}&{}={}", FormatTime(window.from), FormatTime(window.to),
+                  IsOfHosts(loss) ? "loss" : "sort", loss.name);
+  const std::pair<std::string_view, const std::string*> parts[] = {
+      {"cluster", &part.hardware.cluster},
+      {"partition", &part.hardware.partition},
+      {"model", &part.hardware.model},
+      {"account", &part.account}};
+  for (const auto& [name, value] : parts)
+    if (!value->empty()) out += fmt::format("&{}={}", name, net::PercentEncode(*value));
+  return out;
 }
 
 Result WriteSankey(const query::View& view, const fleet::Sankey& sankey,
-                   const std::string& currency) {
+                   const std::string& currency, const query::SankeyFilter& part) {
   std::string body;
   JsonWriter json(&body);
   const double deployed = sankey.deployed_s;
@@ -66,7 +78,10 @@ Result WriteSankey(const query::View& view, const fleet::Sankey& sankey,
     for (const auto& [reason, seconds] : loss.reasons)
       json.BeginObject().Field("reason", reason).Field("gpu_seconds", seconds).EndObject();
     json.EndArray();
-    json.Field("drill", DrillOf(loss, view.window)).EndObject();
+    // The path of the list that shows who is behind it, largest first.
+    json.Field("drill", (IsOfHosts(loss) ? "/api/v1/sankey/nodes" : "/api/v1/jobs") +
+                            BehindQuery(loss, view.window, part));
+    json.EndObject();
   }
   json.EndArray().Field("compound", sankey.compound);
   json.Field("draining_work_gpu_seconds", sankey.draining_work_s);
@@ -144,16 +159,13 @@ Result SankeyOfWindow(const query::Query& query, const fleet::Prices& prices,
   }
   FW_ASSIGN_OR_RETURN(const fleet::Sankey sankey,
                       query::SankeyOver(query, &view, join, filter, prices));
-  if (args[kForm] == Form::kJson) return WriteSankey(view, sankey, prices.currency());
+  if (args[kForm] == Form::kJson) return WriteSankey(view, sankey, prices.currency(), filter);
   // Its links are the page's own, and carry the window on.
-  return net::Response{.content_type = "image/svg+xml",
-                       .body = fleet::SankeySvg(sankey, [&](const fleet::SankeyLoss& loss) {
-                         const bool hosts = loss.before <= fleet::SankeyLevel::kAllocated;
-                         return fmt::format("/{}?from={}&to={}&{}={}", hosts ? "hosts" : "jobs",
-                                            FormatTime(view.window.from),
-                                            FormatTime(view.window.to), hosts ? "loss" : "sort",
-                                            loss.name);
-                       })};
+  return net::Response{
+      .content_type = "image/svg+xml",
+      .body = fleet::SankeySvg(sankey, prices.currency(), [&](const fleet::SankeyLoss& loss) {
+        return (IsOfHosts(loss) ? "/hosts" : "/jobs") + BehindQuery(loss, view.window, filter);
+      })};
 }
 
 }  // namespace

@@ -9,3 +9,18 @@
 // debug builds too.
 #define TOML_ASSERT(expr) static_assert(true)
 #include <toml++/toml.h>
+
+#include <string_view>
+
+namespace flopwatch {
+
+// toml::parse(), guarded: use this one. A table's header without a name behind its bracket ("[", "[
+// " at the end of a line) is an error here; the library takes it for granted that there is a name,
+// and what it does else is not defined. `file_name` appears in the places of the document.
+toml::parse_result ParseToml(std::string_view text, std::string_view file_name = {});
+
+// The line of the first such header, or 0. In what is no TOML, that before the library's own error
+// counts.
+int LineOfNamelessHeader(std::string_view text);
+
+}  // namespace flopwatch

@@ -26,7 +26,7 @@ std::optional<std::string> Scalar(const toml::node& node) {
 
 StatusOr<std::vector<FileEntry>> ParseConfigFile(std::string_view text,
                                                  std::string_view file_name) {
-  const toml::parse_result parsed = toml::parse(text, file_name);
+  const toml::parse_result parsed = ParseToml(text, file_name);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
     return absl::InvalidArgumentError(fmt::format(

@@ -1,11 +1,13 @@
 #include "discovery/slurm_polls.h"
 
 #include <algorithm>
+#include <random>
 #include <utility>
 
 #include "absl/time/time.h"
 #include "base/log.h"
 #include "base/text.h"
+#include "jobs/slurm/listed.h"
 #include "jobs/slurm/tell.h"
 
 namespace flopwatch::discovery {
@@ -23,14 +25,19 @@ constexpr Micros kSayAgain = kMicrosPerHour;
 constexpr std::string_view kSacctFormat =
     "--format=JobIDRaw,JobID,Cluster,User,Account,Partition,QOS,State,ExitCode,Submit,Eligible,"
     "Start,End,ElapsedRaw,Suspended,ReqTRES,AllocTRES,NodeList,Reservation,WCKey,Comment,JobName";
-// Free text may have a "|"; this nobody types.
-constexpr std::string_view kSacctDelimiter = "--delimiter=\x1f";
 constexpr std::string_view kEventFormat =
     "format=Cluster,NodeName,TimeStart,TimeEnd,State,User,Reason";
 
 // "2026-11-21T02:41:03", as Slurm's commands read it; their zone is UTC.
 std::string SlurmTime(Micros t) {
   return absl::FormatTime("%Y-%m-%dT%H:%M:%S", absl::FromUnixMicros(t), absl::UTCTimeZone());
+}
+
+// Free text may have any delimiter in it, and with a line feed a whole row: but not one that is
+// made up for each question.
+std::string UnguessedDelimiter() {
+  std::random_device random;
+  return fmt::format("\x1f{:08x}{:08x}\x1f", random(), random());
 }
 
 std::string_view FirstWords(std::string_view text) {
@@ -134,16 +141,55 @@ StatusOr<slurm::Books> SlurmPolls::AskBooks(std::vector<std::string> argv, std::
   return books;
 }
 
+StatusOr<std::optional<std::vector<std::string>>> SlurmPolls::OnlyRealJobs(slurm::Books* jobs) {
+  std::optional<std::vector<std::string>> unread;
+  const bool all_known = std::ranges::all_of(jobs->listed, [&](const slurm::ListedJob& job) {
+    return real_jobs_.contains(job.raw_id) && job.at.has_value();
+  });
+  if (all_known && jobs->refused.empty()) {
+    // An id that is not there any more is nobody's to name.
+    if (jobs->listed.size() < real_jobs_.size()) {
+      real_jobs_.clear();
+      for (const slurm::ListedJob& job : jobs->listed) real_jobs_.insert(job.raw_id);
+    }
+    return unread;
+  }
+  const auto output = run_({"squeue", "-h", "-a", "-t", "all", "-o", "%A"});
+  if (absl::IsNotFound(output.status())) {
+    if (!std::exchange(said_no_squeue_, true))
+      LogWarn(
+          "slurm: there is no squeue here: records that users forge in the names of jobs are "
+          "believed (docs/slurm.md)");
+    return unread;
+  }
+  if (!output.ok()) return output.status();
+  const auto ids = slurm::ReadIdList(output->out);
+  if (!ids.ok()) return Annotate(ids.status(), "cannot read squeue");
+  slurm::RefuseUnlisted(*ids, jobs);
+  absl::flat_hash_set<int64_t> read;
+  for (const slurm::ListedJob& job : jobs->listed)
+    if (job.at.has_value()) read.insert(job.raw_id);
+  unread.emplace();
+  // A job that began since is in no record either; it is not known yet.
+  for (const int64_t id : *ids)
+    if (!read.contains(id)) unread->push_back(fmt::format("{}", id));
+  real_jobs_ = std::move(read);
+  return unread;
+}
+
 Status SlurmPolls::TryLook() {
   if (cluster_.empty()) {
     FW_ASSIGN_OR_RETURN(cluster_, ReadClusterName(run_));
   }
   const Micros at = clocks_.wall();
-  FW_ASSIGN_OR_RETURN(const slurm::Books jobs, AskBooks({"scontrol", "-a", "-d", "show", "job"},
-                                                        "scontrol show job", "scontrol jobs"));
+  FW_ASSIGN_OR_RETURN(slurm::Books jobs, AskBooks({"scontrol", "-a", "-d", "show", "job"},
+                                                  "scontrol show job", "scontrol jobs"));
+  FW_ASSIGN_OR_RETURN(auto unread, OnlyRealJobs(&jobs));
   FW_ASSIGN_OR_RETURN(slurm::Books nodes, AskBooks({"scontrol", "-a", "-d", "show", "node"},
                                                    "scontrol show node", "scontrol nodes"));
-  if (jobs.jobs.empty() && !jobs.refused.empty())
+  const bool names_any =
+      std::ranges::any_of(jobs.listed, [](const slurm::ListedJob& job) { return job.raw_id > 0; });
+  if (jobs.jobs.empty() && !jobs.refused.empty() && !(unread.has_value() && names_any))
     return absl::DataLossError("no record of scontrol show job could be read: " +
                                FirstLoss(jobs.refused));
   if (nodes.nodes.empty())
@@ -153,7 +199,8 @@ Status SlurmPolls::TryLook() {
   options.as_of = at;
   options.cluster = cluster_;
   // What could not be read is not gone.
-  options.whole_look = jobs.refused.empty();
+  options.whole_look = unread.has_value() || jobs.refused.empty();
+  if (unread.has_value()) options.unread = *std::move(unread);
   options.nodes_missing = !nodes.refused.empty();
   options.nodes_since = at;  // of the time before, only accounting knows
   const slurm::Books both[] = {jobs, nodes};
@@ -228,18 +275,22 @@ void SlurmPolls::PlanAccounting() {
 
 Status SlurmPolls::TryWindow(const Window& window) {
   const Micros at = clocks_.wall();
+  slurm::ReadOptions reading = reading_;
+  reading.delimiter = UnguessedDelimiter();
   FW_ASSIGN_OR_RETURN(
       const ProgramOutput output,
-      run_({"sacct", "-P", "-D", "-X", "-a", std::string(kSacctDelimiter),
+      run_({"sacct", "-P", "-D", "-X", "-a", "--delimiter=" + reading.delimiter,
             std::string(kSacctFormat), "-S", SlurmTime(window.from), "-E", SlurmTime(window.to)}));
-  auto books = slurm::ReadBooks(output.out, "sacct", reading_);
+  auto books = slurm::ReadBooks(output.out, "sacct", reading);
   if (!books.ok()) return Annotate(books.status(), "cannot read sacct");
   if (books->kind != "sacct text")
     return absl::DataLossError("sacct answered with what looks like " + books->kind);
   std::erase_if(books->jobs, [](const slurm::JobRecord& job) {
     return slurm::PhaseOf(job.state) != slurm::JobPhase::kEnded;
   });
-  for (const slurm::JobRecord& job : books->jobs) {
+  // It was asked of this cluster, however the site's configuration calls it here.
+  for (slurm::JobRecord& job : books->jobs) {
+    job.cluster.clear();
     if (!job.start.has_value()) continue;
     first_start_ = first_start_ == 0 ? *job.start : std::min(first_start_, *job.start);
   }

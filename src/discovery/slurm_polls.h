@@ -3,8 +3,10 @@
 //
 // A look is two commands, whatever the number of jobs: all jobs that the controller remembers
 // (those that run, with their GPUs; those that wait; those that ended in the last minutes) and all
-// nodes. Accounting is asked for what looks missed: at the start for the last days, a window at a
-// time, and from then on for the time since, hourly and after the controller was away.
+// nodes. Where it shows a job that the last one did not, or one that cannot be read, a list of bare
+// ids is asked for as well: users can forge records, and no id (jobs/slurm/listed.h). Accounting is
+// asked for what looks missed: at the start for the last days, a window at a time, and from then on
+// for the time since, hourly and after the controller was away.
 //
 // Nothing is invented: a look that fails changes nothing, one that could not be read whole ends
 // nothing, and of accounting only what has ended is believed (its running jobs may be ones whose
@@ -20,6 +22,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/mutex.h"
 #include "base/status.h"
 #include "base/subprocess.h"
@@ -60,6 +63,9 @@ class SlurmPolls {
 
   void Look();
   Status TryLook();
+  // Takes out of a look what a user forged in the text of his job; gives the ids of jobs that are
+  // there and could not be read, nullopt where nobody says which are there.
+  StatusOr<std::optional<std::vector<std::string>>> OnlyRealJobs(slurm::Books* jobs);
   StatusOr<slurm::Books> AskBooks(std::vector<std::string> argv, std::string_view what,
                                   std::string_view wanted_kind);
   void Came(Micros at, const slurm::Told& told, const slurm::Books& jobs,
@@ -83,7 +89,9 @@ class SlurmPolls {
   slurm::ReadOptions reading_;
 
   std::string cluster_;
-  Micros next_look_ = 0;  // monotonic, as the others
+  Micros next_look_ = 0;                    // monotonic, as the others
+  absl::flat_hash_set<int64_t> real_jobs_;  // of the last look: squeue knows them
+  bool said_no_squeue_ = false;
   Micros next_accounting_ = 0, next_plan_ = 0;
   std::deque<Window> windows_;    // still to be asked for, the newest first
   Micros accounted_to_ = 0;       // wall clock: windows up to here are asked for or planned

@@ -68,7 +68,7 @@ class TargetFile final : public FileSource {
 }  // namespace
 
 StatusOr<std::vector<ScrapeTarget>> ParseTargetsToml(std::string_view text, size_t max_targets) {
-  const toml::parse_result parsed = toml::parse(text);
+  const toml::parse_result parsed = ParseToml(text);
   if (!parsed) {
     return InvalidArgument("line {}: {}", parsed.error().source().begin.line,
                            std::string(parsed.error().description()));

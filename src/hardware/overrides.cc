@@ -212,7 +212,7 @@ StatusOr<Catalog> Catalog::WithOverrides(std::string_view toml_text) {
         fmt::format("accelerator entries: {} bytes of TOML, at most {} are read", toml_text.size(),
                     kMaxOverrideBytes));
   }
-  const toml::parse_result parsed = toml::parse(toml_text);
+  const toml::parse_result parsed = ParseToml(toml_text);
   if (!parsed) {
     return absl::InvalidArgumentError(fmt::format("accelerator entries: line {}: {}",
                                                   parsed.error().source().begin.line,

@@ -255,6 +255,7 @@ StatusOr<std::unique_ptr<IngestSide>> IngestSide::Start(const PipelineOptions& o
     side->jobs.Load(dimensions->jobs, dimensions->intervals, dimensions->sets,
                     std::min(store->stats().newest_ts, latest));
     side->books.Load(dimensions->attempts, dimensions->nodes);
+    jobs::RemindIndex(side->books, &side->jobs);
     // Who was seen last in a slot has it. Not by id, which may be that of a GPU that was forgotten.
     std::sort(dimensions->entities.begin(), dimensions->entities.end(),
               [](const store::EntityRecord& a, const store::EntityRecord& b) {

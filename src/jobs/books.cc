@@ -224,7 +224,8 @@ void Books::Tell(absl::Span<const AttemptRecord> attempts) {
 }
 
 std::vector<AttemptRecord> Books::TellAllOpen(std::string_view cluster, Micros at,
-                                              absl::Span<const AttemptRecord> open) {
+                                              absl::Span<const AttemptRecord> open,
+                                              absl::Span<const std::string> unread) {
   const MutexLock lock(impl_->mutex);
   absl::flat_hash_set<size_t> told;
   for (const AttemptRecord& a : open) {
@@ -232,9 +233,13 @@ std::vector<AttemptRecord> Books::TellAllOpen(std::string_view cluster, Micros a
     if (const auto place = impl_->FindAttempt(a)) told.insert(*place);
   }
   impl_->looks[std::string(cluster)] = at;
+  const absl::flat_hash_set<std::string_view> stay(unread.begin(), unread.end());
   std::vector<size_t> gone;
-  for (const size_t place : impl_->open)
-    if (!told.contains(place) && *impl_->attempts[place].texts[0] == cluster) gone.push_back(place);
+  for (const size_t place : impl_->open) {
+    const PackedAttempt& a = impl_->attempts[place];
+    if (!told.contains(place) && *a.texts[0] == cluster && !stay.contains(*a.texts[1]))
+      gone.push_back(place);
+  }
   std::vector<AttemptRecord> ended;
   for (const size_t place : gone) {
     PackedAttempt& a = impl_->attempts[place];
@@ -487,6 +492,24 @@ size_t Books::DropBefore(Micros horizon) {
     if (n.to == kOpenEnd) it->second.now = at;
   }
   return dropped;
+}
+
+void RemindIndex(const Books& books, JobIndex* index) {
+  std::map<std::string, std::vector<std::string>> nodes;
+  books.ForEachNode(kOpenEnd - 1, kOpenEnd, [&](const NodeRecord& n) {
+    if (!n.cluster.empty()) nodes[n.cluster].push_back(n.node);
+  });
+  for (const auto& [cluster, of] : nodes) index->NameNodes(cluster, of);
+  std::vector<StaticAssignment> ran;
+  books.ForEachAttempt(0, kOpenEnd, [&](const AttemptRecord& a) {
+    if (a.start == 0) return;
+    StaticAssignment& time = ran.emplace_back();
+    time.job = a.job;
+    time.cluster = a.cluster;
+    time.from = a.start;
+    time.to = a.end;
+  });
+  index->KnowTimes(ran);
 }
 
 BookStats Books::stats() const {

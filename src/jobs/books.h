@@ -104,9 +104,11 @@ class Books {
   // not known take nothing away. Once an end is known only a later look opens it again.
   void Tell(absl::Span<const AttemptRecord> attempts);
   // A look at all attempts of `cluster` that wait or run, at `at`: those that are open here and not
-  // among `open` have ended, nobody said when: when they were last seen. Gives those.
+  // among `open` have ended, nobody said when: when they were last seen. Gives those. Jobs of
+  // `unread` are there, and what they are could not be read: they stay what they were.
   std::vector<AttemptRecord> TellAllOpen(std::string_view cluster, Micros at,
-                                         absl::Span<const AttemptRecord> open);
+                                         absl::Span<const AttemptRecord> open,
+                                         absl::Span<const std::string> unread = {});
   // A look at all nodes of `cluster` at `at`: `from` and `to` of the records do not count. A node
   // that is not among them is not there any more; unless `all` is false, because some could not be
   // read: then it stays what it was.
@@ -141,5 +143,9 @@ class Books {
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };
+
+// Tells the index what of the books it does not store itself: which cluster each node is of that is
+// there now, and when jobs ran. After both were loaded, before GPUs are bound.
+void RemindIndex(const Books& books, JobIndex* index);
 
 }  // namespace flopwatch::jobs

@@ -19,6 +19,9 @@ constexpr int32_t kLastId = std::numeric_limits<int32_t>::max();
 constexpr std::array<std::string_view, 12> kPlaceholders = {
     "", "-", "--", "none", "null", "(null)", "nil", "<nil>", "<none>", "n/a", "0", "<no value>"};
 
+// To ask a table of strings without making one.
+absl::string_view Text(std::string_view text) { return {text.data(), text.size()}; }
+
 // The label without spaces and quotes around it; "" when it stands for nothing.
 std::string_view Meaning(std::string_view label) {
   label = Trim(label);
@@ -39,6 +42,18 @@ std::string JobKey(const OwnerLabels& owner) {
   if (pod.empty()) return {};
   const std::string_view ns = Meaning(owner.ns);
   return ns.empty() ? std::string(pod) : fmt::format("{}/{}", ns, pod);
+}
+
+std::string KeyOfCluster(std::string_view cluster, std::string_view id) {
+  return fmt::format("{}:{}", cluster, id);
+}
+
+std::string_view IdOf(const JobRecord& job) {
+  std::string_view id = job.key;
+  if (!job.cluster.empty() && id.size() > job.cluster.size() && id.starts_with(job.cluster) &&
+      id[job.cluster.size()] == ':')
+    id.remove_prefix(job.cluster.size() + 1);
+  return id;
 }
 
 void JobCatalog::Load(absl::Span<const JobRecord> jobs, absl::Span<const JobSetRecord> sets) {
@@ -72,6 +87,8 @@ void JobCatalog::Load(absl::Span<const JobRecord> jobs, absl::Span<const JobSetR
     // A job that came back after it was forgotten has two records until the first one goes.
     int32_t& of_key = by_key_[record->key];
     of_key = std::max(of_key, record->id);
+    const std::string_view plain = IdOf(*record);
+    if (plain.size() < record->key.size()) shared_ids_[std::string(plain)].push_back(record->id);
   }
   for (const JobSetRecord& set : sets) {
     if (set.id <= 0 || set.jobs.empty()) continue;
@@ -120,9 +137,53 @@ void JobCatalog::MarkDirty(Job& job) {
   dirty_jobs_.push_back(job.record.id);
 }
 
-JobCatalog::Job* JobCatalog::FindOrMake(std::string_view key, int* budget, MayMakeKnown may_make) {
-  if (const auto it = by_key_.find(absl::string_view(key.data(), key.size())); it != by_key_.end())
-    return Get(it->second);
+JobCatalog::Job* JobCatalog::FindKey(std::string_view key) {
+  const auto it = by_key_.find(Text(key));
+  return it == by_key_.end() ? nullptr : Get(it->second);
+}
+
+JobCatalog::Job* JobCatalog::FindIn(std::string_view cluster, std::string_view id) {
+  Job* const job = FindKey(id);
+  if (cluster.empty()) {
+    if (job != nullptr) return job;
+    // "alpha:17", of a job that is "17" as long as no other cluster has one.
+    const size_t colon = id.find(':');
+    if (colon == 0 || colon == std::string_view::npos) return nullptr;
+    Job* const plain = FindKey(id.substr(colon + 1));
+    return plain != nullptr && plain->record.cluster == id.substr(0, colon) ? plain : nullptr;
+  }
+  if (job != nullptr && job->record.cluster == cluster) return job;
+  if (shared_ids_.contains(Text(id))) {
+    Job* const named = FindKey(KeyOfCluster(cluster, id));
+    return named != nullptr && named->record.cluster == cluster ? named : nullptr;
+  }
+  return job != nullptr && job->record.cluster.empty() ? job : nullptr;
+}
+
+void JobCatalog::NameCluster(Job& job) {
+  const std::string id(IdOf(job.record));
+  if (id != job.record.key) return;
+  if (const auto it = by_key_.find(id); it != by_key_.end() && it->second == job.record.id)
+    by_key_.erase(it);
+  job.record.key = KeyOfCluster(job.record.cluster, id);
+  by_key_[job.record.key] = job.record.id;
+  shared_ids_[id].push_back(job.record.id);
+  MarkDirty(job);
+}
+
+JobCatalog::Job* JobCatalog::FindOrMake(std::string_view cluster, std::string_view id, int* budget,
+                                        MayMakeKnown may_make) {
+  // "alpha:17" in cluster alpha is its 17.
+  if (!cluster.empty() && id.size() > cluster.size() + 1 && id.starts_with(cluster) &&
+      id[cluster.size()] == ':')
+    id.remove_prefix(cluster.size() + 1);
+  if (Job* const known = FindIn(cluster, id)) {
+    if (known->record.cluster.empty() && !cluster.empty()) {
+      known->record.cluster = std::string(cluster);
+      MarkDirty(*known);
+    }
+    return known;
+  }
   if (jobs_.size() >= limits_.max_jobs || last_job_ == kLastId ||
       (budget != nullptr && *budget <= 0) || !may_make(limits_.max_jobs - jobs_.size())) {
     ++refused_jobs_;
@@ -132,15 +193,42 @@ JobCatalog::Job* JobCatalog::FindOrMake(std::string_view key, int* budget, MayMa
   auto made = std::make_unique<Job>();
   Job& job = *made;
   job.record.id = ++last_job_;
-  job.record.key = std::string(key);
+  job.record.key = std::string(id);
+  job.record.cluster = std::string(cluster);
   jobs_.emplace(job.record.id, std::move(made));
-  by_key_.emplace(job.record.key, job.record.id);
   MarkDirty(job);
+  Job* const other = FindKey(id);  // of another cluster
+  if (other != nullptr && !other->record.cluster.empty()) NameCluster(*other);
+  if (!cluster.empty() && (shared_ids_.contains(Text(id)) || FindKey(id) != nullptr)) {
+    NameCluster(job);
+  } else {
+    by_key_.emplace(job.record.key, job.record.id);
+  }
   return &job;
 }
 
-bool JobCatalog::JobsOf(absl::Span<const OwnerLabels* const> owners, Micros seen, int* budget,
-                        MayMakeKnown may_make, std::vector<int32_t>* jobs) {
+uint16_t JobCatalog::ClusterId(std::string_view cluster) {
+  const MutexLock lock(mutex_);
+  const auto it = std::find(clusters_.begin(), clusters_.end(), cluster);
+  if (it != clusters_.end()) return static_cast<uint16_t>(it - clusters_.begin());
+  if (clusters_.size() > kMaxClusters || cluster.size() > limits_.max_key_bytes) return 0;
+  clusters_.emplace_back(cluster);
+  return static_cast<uint16_t>(clusters_.size() - 1);
+}
+
+int32_t JobCatalog::JobInCluster(int32_t id, uint16_t cluster) {
+  const MutexLock lock(mutex_);
+  const Job* const job = Get(id);
+  if (job == nullptr || cluster == 0 || job->record.cluster.empty() ||
+      job->record.cluster == clusters_[cluster])
+    return id;
+  const std::string plain(IdOf(job->record));
+  Job* const own = FindOrMake(clusters_[cluster], plain, nullptr, [](size_t) { return true; });
+  return own == nullptr ? id : own->record.id;
+}
+
+bool JobCatalog::JobsOf(absl::Span<const OwnerLabels* const> owners, Micros seen, uint16_t cluster,
+                        int* budget, MayMakeKnown may_make, std::vector<int32_t>* jobs) {
   jobs->clear();
   bool complete = true;
   for (const OwnerLabels* owner : owners) {
@@ -152,7 +240,9 @@ bool JobCatalog::JobsOf(absl::Span<const OwnerLabels* const> owners, Micros seen
       ++refused_labels_;
       continue;
     }
-    Job* job = FindOrMake(key, budget, may_make);
+    // Pods are named by their namespace, whatever the node's scheduler.
+    const bool of_scheduler = !Meaning(owner->hpc_job).empty();
+    Job* job = FindOrMake(of_scheduler ? clusters_[cluster] : "", key, budget, may_make);
     if (job == nullptr) {
       complete = false;
       continue;
@@ -161,7 +251,7 @@ bool JobCatalog::JobsOf(absl::Span<const OwnerLabels* const> owners, Micros seen
       job->record.user = std::string(user);
       MarkDirty(*job);
     }
-    if (job->record.name.empty() && Meaning(owner->hpc_job).empty()) {
+    if (job->record.name.empty() && !of_scheduler) {
       job->record.name = std::string(Meaning(owner->pod));
       MarkDirty(*job);
     }
@@ -176,11 +266,11 @@ bool JobCatalog::JobsOf(absl::Span<const OwnerLabels* const> owners, Micros seen
 int32_t JobCatalog::AddStaticJob(const StaticAssignment& a, Source source) {
   if (a.job.empty()) return 0;
   const MutexLock lock(mutex_);
-  if (a.job.size() > limits_.max_key_bytes) {
+  if (a.job.size() > limits_.max_key_bytes || a.cluster.size() > limits_.max_key_bytes) {
     ++refused_labels_;
     return 0;
   }
-  Job* job = FindOrMake(a.job, nullptr, [](size_t) { return true; });
+  Job* job = FindOrMake(a.cluster, a.job, nullptr, [](size_t) { return true; });
   if (job == nullptr) return 0;
   JobRecord updated = job->record;
   if (Strength(source) > Strength(updated.source)) updated.source = source;
@@ -303,6 +393,11 @@ void JobCatalog::Forget(absl::Span<const Silent> jobs, Forgotten* out) {
     for (const int32_t set : job.shared_sets) ForgetSet(set, out);
     const auto key = by_key_.find(job.record.key);
     if (key != by_key_.end() && key->second == silent.job) by_key_.erase(key);
+    const auto shared = shared_ids_.find(Text(IdOf(job.record)));
+    if (shared != shared_ids_.end()) {
+      std::erase(shared->second, silent.job);
+      if (shared->second.empty()) shared_ids_.erase(shared);
+    }
     entity_notes_ -= job.entities.size();
     jobs_.erase(it);
     out->jobs.push_back(silent.job);
@@ -313,6 +408,7 @@ void JobCatalog::Forget(absl::Span<const Silent> jobs, Forgotten* out) {
   };
   shrink(jobs_);
   shrink(by_key_);
+  shrink(shared_ids_);
   shrink(sets_);
   shrink(set_ids_);
 }
@@ -383,11 +479,23 @@ std::optional<JobRecord> JobCatalog::job(int32_t id) const {
   return job->record;
 }
 
-std::optional<JobRecord> JobCatalog::Find(std::string_view key) const {
+std::optional<JobRecord> JobCatalog::Find(std::string_view key) const { return Find("", key); }
+
+std::optional<JobRecord> JobCatalog::Find(std::string_view cluster, std::string_view id) const {
   const MutexLock lock(mutex_);
-  const auto it = by_key_.find(absl::string_view(key.data(), key.size()));
-  if (it == by_key_.end()) return std::nullopt;
-  return Get(it->second)->record;
+  const Job* const job = FindIn(cluster, id);
+  if (job == nullptr) return std::nullopt;
+  return job->record;
+}
+
+std::vector<std::string> JobCatalog::KeysOfId(std::string_view id) const {
+  const MutexLock lock(mutex_);
+  std::vector<std::string> keys;
+  const auto it = shared_ids_.find(Text(id));
+  if (it == shared_ids_.end()) return keys;
+  for (const int32_t job : it->second) keys.push_back(Get(job)->record.key);
+  std::sort(keys.begin(), keys.end());
+  return keys;
 }
 
 std::vector<JobRecord> JobCatalog::All() const {

@@ -28,11 +28,18 @@ class JobCatalog {
 
   // Distinct jobs the labels of a row at `seen` name, ascending, made where new. Each new one takes
   // one from `*budget`; false when a job was refused for want of budget or room: ask again with the
-  // next sample.
-  bool JobsOf(absl::Span<const telemetry::OwnerLabels* const> owners, Micros seen, int* budget,
-              MayMakeKnown may_make, std::vector<int32_t>* jobs);
+  // next sample. `cluster` (ClusterId) is whose job ids they are, 0 = not known.
+  bool JobsOf(absl::Span<const telemetry::OwnerLabels* const> owners, Micros seen, uint16_t cluster,
+              int* budget, MayMakeKnown may_make, std::vector<int32_t>* jobs);
   // 0 when the job table is full or the key too long.
   int32_t AddStaticJob(const StaticAssignment& assignment, Source source = Source::kStaticFile);
+  // A number for the name of a cluster, for as long as this lives; 0 for "" and where there are
+  // more than kMaxClusters.
+  static constexpr size_t kMaxClusters = 4096;
+  uint16_t ClusterId(std::string_view cluster);
+  // The job of `cluster` with the id that `job` has, made where new; `job` itself where it is one
+  // of that cluster, or of none that is known, or has no scheduler's id.
+  int32_t JobInCluster(int32_t job, uint16_t cluster);
   // `jobs` ascending and distinct, of a row at `seen` (0 = of none); 0 for none, and where a set is
   // new and refused.
   int32_t SetOf(absl::Span<const int32_t> jobs, Micros seen, MayMakeKnown may_make);
@@ -70,6 +77,8 @@ class JobCatalog {
 
   std::optional<JobRecord> job(int32_t id) const;
   std::optional<JobRecord> Find(std::string_view key) const;
+  std::optional<JobRecord> Find(std::string_view cluster, std::string_view id) const;
+  std::vector<std::string> KeysOfId(std::string_view id) const;
   std::vector<JobRecord> All() const;
   std::vector<int32_t> SetMembers(int32_t set) const;
   void TakeChanges(Changes* changes);
@@ -85,7 +94,17 @@ class JobCatalog {
     size_t tidy_sets_at = 32;          // size at which those are left out
     bool dirty = false;
   };
-  Job* FindOrMake(std::string_view key, int* budget, MayMakeKnown may_make) FW_REQUIRES(mutex_);
+  Job* FindOrMake(std::string_view cluster, std::string_view id, int* budget, MayMakeKnown may_make)
+      FW_REQUIRES(mutex_);
+  // The job with this id of this cluster; of "" that of any, where there is one alone. One whose
+  // cluster is not known may be of any.
+  Job* FindIn(std::string_view cluster, std::string_view id) FW_REQUIRES(mutex_);
+  const Job* FindIn(std::string_view cluster, std::string_view id) const FW_REQUIRES(mutex_) {
+    return const_cast<JobCatalog*>(this)->FindIn(cluster, id);
+  }
+  Job* FindKey(std::string_view key) FW_REQUIRES(mutex_);
+  // Another cluster has a job with its id: its key names its cluster from now on.
+  void NameCluster(Job& job) FW_REQUIRES(mutex_);
   // Each job may still get the set of itself alone, so sets of several are no more than jobs.
   size_t RoomForSharedSets() const FW_REQUIRES(mutex_) {
     return limits_.max_jobs - std::min(limits_.max_jobs, set_ids_.size());
@@ -106,7 +125,10 @@ class JobCatalog {
   // By id. Not by position: ids are never used again, and what is forgotten takes no room.
   absl::flat_hash_map<int32_t, std::unique_ptr<Job>> jobs_ FW_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, int32_t> by_key_ FW_GUARDED_BY(mutex_);
-  absl::flat_hash_map<int32_t, std::vector<int32_t>> sets_ FW_GUARDED_BY(mutex_);    // by id
+  absl::flat_hash_map<int32_t, std::vector<int32_t>> sets_ FW_GUARDED_BY(mutex_);  // by id
+  // Of ids that jobs of several clusters have (or had: their keys stay), those jobs.
+  absl::flat_hash_map<std::string, std::vector<int32_t>> shared_ids_ FW_GUARDED_BY(mutex_);
+  std::vector<std::string> clusters_ FW_GUARDED_BY(mutex_) = {""};                   // by ClusterId
   int32_t last_job_ FW_GUARDED_BY(mutex_) = 0, last_set_ FW_GUARDED_BY(mutex_) = 0;  // ids given
   // `set_ids_` has the sets with two jobs or more.
   absl::flat_hash_map<std::vector<int32_t>, int32_t> set_ids_ FW_GUARDED_BY(mutex_);

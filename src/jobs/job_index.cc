@@ -64,6 +64,12 @@ std::optional<JobRecord> JobIndex::job(int32_t id) const { return impl_->catalog
 std::optional<JobRecord> JobIndex::FindJob(std::string_view key) const {
   return impl_->catalog.Find(key);
 }
+std::optional<JobRecord> JobIndex::FindJobOf(std::string_view cluster, std::string_view id) const {
+  return impl_->catalog.Find(cluster, id);
+}
+std::vector<std::string> JobIndex::KeysOfId(std::string_view id) const {
+  return impl_->catalog.KeysOfId(id);
+}
 std::vector<JobRecord> JobIndex::AllJobs() const { return impl_->catalog.All(); }
 std::vector<int32_t> JobIndex::SetMembers(int32_t set) const {
   return impl_->catalog.SetMembers(set);

@@ -69,9 +69,12 @@ constexpr int Strength(Source source) {
 }
 
 struct JobRecord {
-  int32_t id = 0;   // small, store-wide; 0 is never a job
-  std::string key;  // the job id a person knows: "2115078", or "namespace/pod"
-  std::string name, user, workflow, cluster;
+  int32_t id = 0;  // small, store-wide; 0 is never a job
+  // The job id a person knows: "2115078", or "namespace/pod". Where jobs of several clusters have
+  // one id, it is "CLUSTER:2115078" for each of them; a key may become that later.
+  std::string key;
+  std::string name, user, workflow;
+  std::string cluster;  // as its scheduler or its node's names it; "" = not known
   Source source = Source::kLabels;
   // The end of the last day (UTC) in which a row was this job's; 0 = none was yet. Kept with the
   // record, and moved on at most once a day, so that a restart does not make silent jobs young.
@@ -131,6 +134,7 @@ struct StaticAssignment {
   int32_t rank = -1;
   Micros from = 0;
   Micros to = kOpenEnd;
+  std::string cluster = {};  // whose id `job` is; "" = not said
 };
 // CSV with header gpu,from,to,job[,rank,user,workflow,name], or TOML (file_name ends in .toml)
 // [[assignment]] with the same keys. `to` absent or empty = still running. Times as ParseTime reads
@@ -143,6 +147,11 @@ StatusOr<std::vector<StaticAssignment>> ParseStaticFile(std::string_view text,
 // container or namespace alone owns nothing). Placeholders exporters write for "no job" are no job:
 // "", quotes only, -, none, null, N/A, 0, ...
 std::string JobKey(const telemetry::OwnerLabels& owner);
+
+// The id that the job's cluster gave it: its key without "CLUSTER:".
+std::string_view IdOf(const JobRecord& job);
+// The key where jobs of several clusters have the id.
+std::string KeyOfCluster(std::string_view cluster, std::string_view id);
 
 // Counters for /metrics and status.
 struct IndexStats {
@@ -184,6 +193,15 @@ class JobIndex {
   void BindEntity(int32_t entity, const telemetry::EntityKey& key,
                   const telemetry::EntityLabels& labels);
 
+  // These nodes are the cluster's: a job id that labels on their GPUs show is one of that cluster.
+  // A node that several clusters name is of none. Label intervals of another cluster's job with the
+  // same id, recorded before this was known, become those of the cluster's own.
+  void NameNodes(std::string_view cluster, absl::Span<const std::string> nodes);
+
+  // When jobs ran, as their scheduler said before a restart: of those that are known and hold
+  // something, or still run, what labels say counts within these times alone.
+  void KnowTimes(absl::Span<const StaticAssignment> ran);
+
   // Whether an interval of any job on the entity is remembered.
   bool HasIntervals(int32_t entity) const;
   // These entities are forgotten, and their ids may be given to others after the next start: what
@@ -215,7 +233,13 @@ class JobIndex {
   int32_t Lookup(int32_t entity, Micros ts) const;
 
   std::optional<JobRecord> job(int32_t id) const;
+  // By its key; also by "CLUSTER:ID" where the key is the id alone.
   std::optional<JobRecord> FindJob(std::string_view key) const;
+  // By the id that its cluster gave it; of a cluster that is not named ("") where one job alone has
+  // the id.
+  std::optional<JobRecord> FindJobOf(std::string_view cluster, std::string_view id) const;
+  // The keys of jobs of several clusters that have this id, sorted; empty where one job alone has.
+  std::vector<std::string> KeysOfId(std::string_view id) const;
   std::vector<JobRecord> AllJobs() const;
   // Members of a set; empty for 0.
   std::vector<int32_t> SetMembers(int32_t set) const;

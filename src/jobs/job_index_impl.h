@@ -21,6 +21,7 @@
 namespace flopwatch::jobs {
 
 inline constexpr int kShards = 64;
+inline constexpr size_t kMaxNodes = 4'000'000;  // whose cluster is remembered
 inline constexpr int32_t kMaxEntityId = 16'000'000;
 // Times a sample may have; arithmetic with gaps and spans cannot overflow inside.
 inline constexpr Micros kMaxTime = std::numeric_limits<Micros>::max() / 4;
@@ -49,6 +50,7 @@ struct EntityState {
   int32_t stamped_set = 0;
   int32_t noted_day = 0;    // the last one in which the catalogue was told that stamped_set is seen
   uint32_t generation = 0;  // of Catalog::static_times() when valid_until was worked out
+  uint16_t cluster = 0;     // whose node it is on (JobCatalog::ClusterId); 0 = not known
   int16_t open = 0;         // label intervals that are open
   int16_t new_jobs_left = 0;
   int8_t silent_sweeps = 0;
@@ -108,6 +110,9 @@ struct JobIndex::Impl {
   Micros loaded_until FW_GUARDED_BY(static_mutex) = 0;       // newest time Load() was told of
   absl::flat_hash_map<std::string, GpuName> names FW_GUARDED_BY(static_mutex);
   absl::flat_hash_map<int32_t, std::vector<std::string>> entity_names FW_GUARDED_BY(static_mutex);
+  // Nodes by cluster (JobCatalog::ClusterId, 0 = several name it), and the node of each entity.
+  absl::flat_hash_map<std::string, uint16_t> cluster_of FW_GUARDED_BY(static_mutex);
+  absl::flat_hash_map<int32_t, std::string> node_of FW_GUARDED_BY(static_mutex);
   size_t scheduled_waiting FW_GUARDED_BY(static_mutex) = 0;  // GpuName::scheduled of all
   // When jobs ran: by the static file, and by a scheduler (of jobs that have intervals).
   StaticTimes file_times FW_GUARDED_BY(static_mutex), scheduled_times FW_GUARDED_BY(static_mutex);
@@ -179,6 +184,13 @@ struct JobIndex::Impl {
 
   // Makes the static intervals of an entity those that its names say now.
   void ReconcileStatic(int32_t entity) FW_REQUIRES(static_mutex);
+
+  // The assignment as a new interval of the entity, whose shard is locked; false where it is
+  // refused.
+  bool AddInterval(int32_t entity, EntityState& e, const BoundAssignment& a, Source source);
+
+  // What labels on the entity name are ids of this cluster; also what they have named so far.
+  void SetCluster(int32_t entity, uint16_t cluster) FW_REQUIRES(static_mutex);
 
   // Puts an assignment of a scheduler on the entities that had the name in its time.
   void Schedule(const GpuName& name, const BoundAssignment& assignment) FW_REQUIRES(static_mutex);

@@ -170,7 +170,7 @@ int32_t JobIndex::Impl::ObserveSlow(Shard& shard, int32_t entity, EntityState& e
   }
   int budget = e.new_jobs_left;
   std::vector<int32_t> jobs;
-  const bool complete = catalog.JobsOf(owners, ts, &budget, may_make, &jobs);
+  const bool complete = catalog.JobsOf(owners, ts, e.cluster, &budget, may_make, &jobs);
   e.new_jobs_left = static_cast<int16_t>(budget);
 
   const bool newest = ts >= e.last_ts;

@@ -69,18 +69,23 @@ void JobIndex::Impl::ReconcileStatic(int32_t entity) {
     }
     wanted.erase(same);
   }
-  for (const BoundAssignment& a : wanted) {
-    Interval fresh;
-    fresh.id = NewIntervalId(a.job, entity);
-    if (fresh.id == 0) return;
-    fresh.from = a.from;
-    fresh.to = a.to;
-    fresh.job = a.job;
-    fresh.rank = a.rank;
-    fresh.source = Source::kStaticFile;
-    fresh.dirty = true;
-    e->intervals.Insert(fresh);
-  }
+  for (const BoundAssignment& a : wanted)
+    if (!AddInterval(entity, *e, a, Source::kStaticFile)) return;
+}
+
+bool JobIndex::Impl::AddInterval(int32_t entity, EntityState& e, const BoundAssignment& a,
+                                 Source source) {
+  Interval fresh;
+  fresh.id = NewIntervalId(a.job, entity);
+  if (fresh.id == 0) return false;
+  fresh.from = a.from;
+  fresh.to = a.to;
+  fresh.job = a.job;
+  fresh.rank = a.rank;
+  fresh.source = source;
+  fresh.dirty = true;
+  e.intervals.Insert(fresh);
+  return true;
 }
 
 void JobIndex::Impl::Vacate(const std::string& name, int32_t entity) {
@@ -159,8 +164,53 @@ void JobIndex::BindEntity(int32_t entity, const EntityKey& key, const EntityLabe
     for (const BoundAssignment& a : gpu.scheduled) impl_->Schedule(gpu, a);
     impl_->scheduled_waiting -= std::exchange(gpu.scheduled, {}).size();
   }
+  if (std::string& node = impl_->node_of[entity]; node != labels.node) {
+    node = labels.node;
+    const auto cluster = impl_->cluster_of.find(node);
+    impl_->SetCluster(entity, cluster == impl_->cluster_of.end() ? uint16_t{0} : cluster->second);
+  }
   if (!impl_->static_loaded) return;
   for (const int32_t id : changed) impl_->ReconcileStatic(id);
+}
+
+void JobIndex::Impl::SetCluster(int32_t entity, uint16_t cluster) {
+  Shard& shard = ShardOf(entity);
+  const MutexLock lock(shard.mutex);
+  EntityState* e = FindOrMake(shard, entity);
+  if (e == nullptr || std::exchange(e->cluster, cluster) == cluster) return;
+  e->owners_valid = false;  // the next sample resolves anew
+  Materialise(*e);
+  for (Interval& i : e->intervals.mutable_all()) {
+    if (i.source != Source::kLabels) continue;
+    const int32_t own = catalog.JobInCluster(i.job, cluster);
+    if (own == i.job) continue;
+    i.job = own;
+    i.dirty = true;
+    catalog.NoteEntity(own, entity);
+    MarkDirty(shard, *e);
+  }
+}
+
+void JobIndex::NameNodes(std::string_view cluster, absl::Span<const std::string> nodes) {
+  const uint16_t id = impl_->catalog.ClusterId(cluster);
+  if (id == 0) return;
+  const MutexLock static_lock(impl_->static_mutex);
+  absl::flat_hash_map<std::string_view, uint16_t> changed;
+  for (const std::string& node : nodes) {
+    if (impl_->cluster_of.size() >= kMaxNodes && !impl_->cluster_of.contains(node)) continue;
+    const auto [it, fresh] = impl_->cluster_of.try_emplace(node, id);
+    if (!fresh && it->second == id) continue;
+    if (!fresh && it->second == 0) continue;
+    if (!fresh) it->second = 0;
+    changed[node] = it->second;
+  }
+  if (changed.empty()) return;
+  std::vector<std::pair<int32_t, uint16_t>> entities;
+  for (const auto& [entity, node] : impl_->node_of)
+    if (const auto it = changed.find(node); it != changed.end())
+      entities.emplace_back(entity, it->second);
+  std::ranges::sort(entities);  // ids are given in a repeatable order
+  for (const auto& [entity, of] : entities) impl_->SetCluster(entity, of);
 }
 
 void JobIndex::Impl::PublishTimes() {
@@ -189,16 +239,7 @@ void JobIndex::Impl::ScheduleOn(int32_t entity, const BoundAssignment& a) {
     e->intervals.FixFrom(static_cast<size_t>(known - list.begin()));
     return;
   }
-  Interval fresh;
-  fresh.id = NewIntervalId(a.job, entity);
-  if (fresh.id == 0) return;
-  fresh.from = a.from;
-  fresh.to = a.to;
-  fresh.job = a.job;
-  fresh.rank = a.rank;
-  fresh.source = Source::kScheduler;
-  fresh.dirty = true;
-  e->intervals.Insert(fresh);
+  AddInterval(entity, *e, a, Source::kScheduler);
 }
 
 void JobIndex::Impl::Schedule(const GpuName& name, const BoundAssignment& assignment) {
@@ -301,6 +342,17 @@ void JobIndex::Schedule(absl::Span<const StaticAssignment> assignments) {
   if (changed) impl_->PublishTimes();
 }
 
+void JobIndex::KnowTimes(absl::Span<const StaticAssignment> ran) {
+  const MutexLock static_lock(impl_->static_mutex);
+  for (const StaticAssignment& a : ran) {
+    const auto job = impl_->catalog.Find(a.cluster, a.job);
+    if (!job.has_value() || a.to <= a.from) continue;
+    if (a.to == kOpenEnd || impl_->catalog.EntityCount(job->id) > 0)
+      WidenTo(&impl_->scheduled_times, job->id, {a.from, a.to});
+  }
+  impl_->PublishTimes();
+}
+
 void JobIndex::UnbindEntities(absl::Span<const int32_t> entities) {
   const MutexLock static_lock(impl_->static_mutex);
   for (const int32_t entity : entities) {
@@ -310,6 +362,7 @@ void JobIndex::UnbindEntities(absl::Span<const int32_t> entities) {
     bound->second.clear();
     impl_->ReconcileStatic(entity);
     impl_->entity_names.erase(entity);
+    impl_->node_of.erase(entity);
   }
 }
 

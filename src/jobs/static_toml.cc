@@ -33,7 +33,7 @@ StatusOr<std::vector<StaticAssignment>> ParseStaticToml(std::string_view text,
   const auto fail = [&](const toml::source_region& where, std::string_view why) {
     return InvalidArgument("{}:{}: {}", file_name, where.begin.line, why);
   };
-  const toml::parse_result parsed = toml::parse(text);
+  const toml::parse_result parsed = ParseToml(text);
   if (!parsed) return fail(parsed.error().source(), Printable(parsed.error().description()));
   std::vector<StaticAssignment> out;
   for (const auto& [key, node] : parsed.table()) {

@@ -73,9 +73,9 @@ class Adviser {
       if (g.cost.priced_s > 0) job.per_second = g.cost.amount / g.cost.priced_s;
       const auto record = memory_.jobs().FindJob(g.name);
       if (record) std::tie(job.user, job.workflow) = std::tie(record->user, record->workflow);
-      if (const auto a = attempts.find(g.name); a != attempts.end() && !a->second.empty()) {
-        if (job.user.empty()) job.user = a->second.back().user;
-        if (job.workflow.empty()) job.workflow = a->second.back().workflow;
+      if (const auto* of = attempts.Of(g.name); of != nullptr && !of->empty()) {
+        if (job.user.empty()) job.user = of->back().user;
+        if (job.workflow.empty()) job.workflow = of->back().workflow;
       }
       by_key_[g.name] = jobs_.size();
       if (record) by_id_[record->id] = jobs_.size();

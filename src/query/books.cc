@@ -1,6 +1,8 @@
 #include "query/books.h"
 
 #include <algorithm>
+#include <iterator>
+#include <map>
 
 #include "absl/container/flat_hash_set.h"
 #include "jobs/slurm/hostlist.h"
@@ -27,6 +29,13 @@ struct AttemptHosts {
   absl::flat_hash_map<std::string, std::vector<Host::Count>> pooled;
 };
 
+// Whether intervals of the job are known: those of GPUs that no exporter had named yet are
+// forgotten with a restart, and then the number alone counts.
+bool IsOnGpus(const Memory& memory, const jobs::AttemptRecord& a) {
+  const auto job = memory.jobs().FindJobOf(a.cluster, a.job);
+  return job.has_value() && memory.jobs().GpusEver(job->id) > 0;
+}
+
 AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
   AttemptHosts out;
   memory.books().ForEachAttempt(window.from, window.to, [&](const jobs::AttemptRecord& a) {
@@ -48,7 +57,7 @@ AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
     }
     // Nobody says how they are divided; schedulers give as many on each node.
     const double each = static_cast<double>(a.gpus) / static_cast<double>(nodes->size());
-    auto& into = a.placed ? out.named : out.counts;
+    auto& into = a.placed && IsOnGpus(memory, a) ? out.named : out.counts;
     for (const std::string& node : *nodes) into[node].push_back({{a.start, a.end}, each});
   });
   for (auto& [partition, spans] : out.queues) Unite(&spans);
@@ -100,7 +109,7 @@ class HostGatherer {
       if (e.parent != 0) instances.emplace_back(e.id, e.parent);
       const auto w = there.find(e.id);
       if (w == there.end()) return;
-      const std::string name = e.labels.node.empty() ? "GPU " + e.key.uuid : e.labels.node;
+      const std::string name = HostOf(e);
       Node& node = nodes_[name];
       board_at_[e.id] = {name, node.host.boards.size()};
       node.boards.push_back(e.id);
@@ -211,19 +220,66 @@ class HostGatherer {
 }  // namespace
 
 AttemptsByJob AttemptsIn(const Memory& memory, Window window) {
-  AttemptsByJob out;
+  std::map<std::pair<std::string, std::string>, std::vector<jobs::AttemptRecord>> told;
   memory.books().ForEachAttempt(window.from, window.to, [&](const jobs::AttemptRecord& a) {
-    if (a.start > 0 && a.start < window.to) out[a.job].push_back(a);
+    if (a.start > 0 && a.start < window.to) told[{a.job, a.cluster}].push_back(a);
   });
-  for (auto& [job, attempts] : out)
-    std::ranges::sort(attempts, {}, [](const jobs::AttemptRecord& a) { return a.start; });
+  AttemptsByJob out;
+  for (auto it = told.begin(); it != told.end(); ++it) {
+    const auto& [id, cluster] = it->first;
+    const auto known = memory.jobs().FindJobOf(cluster, id);
+    if (known.has_value()) {
+      const auto [at, fresh] = out.by_id.try_emplace(known->id, out.jobs.size());
+      if (fresh) out.jobs.push_back({.record = *known, .attempts = {}});
+      auto& own = out.jobs[at->second].attempts;
+      own.insert(own.end(), std::make_move_iterator(it->second.begin()),
+                 std::make_move_iterator(it->second.end()));
+      continue;
+    }
+    const bool shared = (it != told.begin() && std::prev(it)->first.first == id) ||
+                        (std::next(it) != told.end() && std::next(it)->first.first == id) ||
+                        memory.jobs().FindJob(id).has_value() ||
+                        !memory.jobs().KeysOfId(id).empty();
+    JobAttempts& own = out.jobs.emplace_back();
+    own.record.key = shared && !cluster.empty() ? jobs::KeyOfCluster(cluster, id) : id;
+    own.record.cluster = cluster;
+    own.attempts = std::move(it->second);
+  }
+  for (size_t k = 0; k < out.jobs.size(); ++k) {
+    JobAttempts& job = out.jobs[k];
+    out.by_key.emplace(job.record.key, k);
+    std::ranges::sort(job.attempts, {}, [](const jobs::AttemptRecord& a) { return a.start; });
+  }
   return out;
+}
+
+const jobs::AttemptRecord* AttemptAt(const std::vector<jobs::AttemptRecord>* attempts, Micros at) {
+  if (attempts == nullptr || attempts->empty()) return nullptr;
+  for (const jobs::AttemptRecord& a : *attempts)
+    if (a.start <= at && at < a.end) return &a;
+  return &attempts->back();
+}
+
+const std::string& NodeModels::On(const std::string& nodes) {
+  if (model_.empty()) {
+    memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
+      if (!e.labels.model.empty()) model_.try_emplace(e.labels.node, e.labels.model);
+    });
+    model_.try_emplace("", "");
+  }
+  const auto names = slurm::ExpandHostlist(nodes);
+  const auto it = model_.find(names.ok() && !names->empty() ? names->front() : "");
+  return it == model_.end() ? model_[""] : it->second;
 }
 
 double HeldSeconds(const jobs::AttemptRecord& a, Window window) {
   if (a.start == 0 || a.gpus <= 0) return 0;
   const Micros overlap = std::min(a.end, window.to) - std::max(a.start, window.from);
   return static_cast<double>(a.gpus) * ToSeconds(std::max<Micros>(0, overlap));
+}
+
+std::string HostOf(const store::EntityRecord& gpu) {
+  return gpu.labels.node.empty() ? "GPU " + gpu.key.uuid : gpu.labels.node;
 }
 
 Hosts HostsIn(const Memory& memory, Window window, const HardwareFilter& filter,

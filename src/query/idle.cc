@@ -202,12 +202,7 @@ class IdleGatherer {
 
   // What the books say of the job at that time, else what they said last; null: nothing.
   const AttemptRecord* BooksOf(int32_t job, Micros at) const {
-    const auto record = memory_.jobs().job(job);
-    const auto it = record.has_value() ? books_.find(record->key) : books_.end();
-    if (it == books_.end() || it->second.empty()) return nullptr;
-    for (const AttemptRecord& a : it->second)
-      if (a.start <= at && at < a.end) return &a;
-    return &it->second.back();
+    return AttemptAt(books_.Of(job), at);
   }
 
   void Describe(int32_t job, IdleRow* row) const {

@@ -142,6 +142,7 @@ Memory::Memory(MemorySources sources, StatusOr<store::Dimensions> stored)
   owned_->jobs.Load(stored->jobs, stored->intervals, stored->sets,
                     sources_.store_stats ? sources_.store_stats().newest_ts : 0);
   owned_->books.Load(stored->attempts, stored->nodes);
+  jobs::RemindIndex(owned_->books, &owned_->jobs);
   owned_->applications.Load(std::move(stored->claims));
 }
 

@@ -132,8 +132,8 @@ class WorkflowGatherer {
   }
   Key KeyOf(const jobs::JobRecord& record, const std::string& job) const {
     Key key = {record.workflow, record.user, record.cluster};
-    if (const auto a = attempts_.find(job); a != attempts_.end()) {
-      const jobs::AttemptRecord& last = a->second.back();
+    if (const auto* of = attempts_.Of(job); of != nullptr && !of->empty()) {
+      const jobs::AttemptRecord& last = of->back();
       if (std::get<0>(key).empty()) std::get<0>(key) = last.workflow;
       if (std::get<1>(key).empty()) std::get<1>(key) = last.user;
       if (std::get<2>(key).empty()) std::get<2>(key) = last.cluster;
@@ -186,8 +186,8 @@ class WorkflowGatherer {
       where.drivers = Sorted(held->drivers);
     }
     // A requeued job held other GPUs before: how many at a time its scheduler says.
-    if (const auto a = attempts_.find(run.job); a != attempts_.end())
-      if (const int64_t gpus = a->second.back().gpus; gpus > 0) run.setting.gpus = gpus;
+    if (const auto* of = attempts_.Of(run.job); of != nullptr && !of->empty())
+      if (const int64_t gpus = of->back().gpus; gpus > 0) run.setting.gpus = gpus;
     if (const auto c = claims_.find(run.job); c != claims_.end()) {
       run.setting.model = ShortConfig(c->second.model_config);
       run.setting.precision = c->second.precision;

@@ -20,10 +20,17 @@ using store::Window;
 // What a scheduler says is current: polls are at most this far apart where all is well.
 constexpr Micros kSchedulerSilent = 10 * kMicrosPerMinute;
 
-HostTime TimeOfAll(const Hosts& hosts, Window window) {
+// What each host was, and all of them.
+struct TimeByHost {
+  std::vector<HostTime> each;  // as Hosts::hosts
   HostTime all;
-  for (const auto& [name, host] : hosts.hosts) all += TimeOf(host, {window.from, window.to});
-  return all;
+};
+TimeByHost TimeOfAll(const Hosts& hosts, Window window) {
+  TimeByHost out;
+  out.each.reserve(hosts.hosts.size());
+  for (const auto& [name, host] : hosts.hosts)
+    out.all += out.each.emplace_back(TimeOf(host, {window.from, window.to}));
+  return out;
 }
 
 SankeyInput::Held HeldOf(const HostTime& t) {
@@ -32,107 +39,138 @@ SankeyInput::Held HeldOf(const HostTime& t) {
           .mig_uncovered_s = t.mig_uncovered.gpu_seconds};
 }
 
-// Part of a chain that begins with what was held.
-SankeyInput OfHeld(double held_s, const store::UsageSums& measured) {
-  SankeyInput part;
-  part.deployed_s = held_s;
-  part.held = SankeyInput::Held{.on_busy_hosts_s = held_s, .allocated_s = held_s};
-  part.measured = measured;
-  return part;
-}
-
-// What measured losses of one price cost.
-void AddMoney(double held_s, const store::UsageSums& measured, double per_second,
-              SankeyInput::LossMoney* money) {
-  if (held_s <= 0 || per_second <= 0) return;
-  for (const fleet::SankeyLoss& loss : fleet::MakeSankey(OfHeld(held_s, measured)).losses)
-    if (loss.before > SankeyLevel::kAllocated)
-      (*money)[{loss.name, loss.before}] += per_second * loss.gpu_seconds;
-}
-
-// What a GPU of a job costs a second: the mean over those that it held.
-absl::flat_hash_map<int32_t, fleet::Money> CostByJob(const Memory& memory, Window window,
-                                                     const fleet::Prices& prices) {
-  absl::flat_hash_map<int32_t, fleet::Money> cost;
-  absl::flat_hash_map<int32_t, const fleet::PriceHistory*> history;  // by entity
-  fleet::PriceLookup lookup(&prices, &memory.catalog());
-  memory.ForEachHeld(window, [&](int32_t entity, double fraction, Micros from, Micros to,
-                                 absl::Span<const int32_t> holders) {
-    const auto [it, fresh] = history.try_emplace(entity, nullptr);
-    if (fresh) {
-      const auto e = memory.registry().entity(entity);
-      it->second = &lookup.Of(e.has_value() ? e->labels.model : "");
-    }
-    const fleet::Money each =
-        it->second->Over(from, to) * (fraction / static_cast<double>(holders.size()));
-    for (const int32_t job : holders) cost[job] += each;
-  });
-  return cost;
-}
-
-// Sums of held time of the GPUs of these hosts, as parts of whole boards, into `input`.
-Status MeasureOn(const Query& query, Window window, const absl::flat_hash_set<std::string>& hosts,
-                 SankeyInput* input) {
+// Sums of the GPUs of each of these hosts, as parts of whole boards: of held time, or of all time
+// where nobody says what is held. From rollups.
+// `covered`, where it is asked for, gets that of their GPUs.
+StatusOr<std::vector<store::UsageSums>> MeasuredByHost(
+    const Query& query, Window window, const Hosts& hosts,
+    std::optional<SankeyInput::Covered>* covered) {
+  absl::flat_hash_map<std::string_view, size_t> place;
+  for (size_t k = 0; k < hosts.hosts.size(); ++k) place[hosts.hosts[k].first] = k;
   FW_ASSIGN_OR_RETURN(const std::vector<store::GpuUsage> gpus,
-                      query.store().UsageByGpu(window, store::kAnyJob));
+                      query.store().UsageByGpu(window, hosts.any_owner ? store::kAnyJob : 0));
+  std::vector<store::UsageSums> sums(hosts.hosts.size());
   absl::flat_hash_map<int32_t, double> held;  // seconds of whole boards, by entity
-  query.memory().ForEachHeld(window, [&](int32_t entity, double fraction, Micros from, Micros to,
-                                         absl::Span<const int32_t> /*holders*/) {
-    held[entity] += fraction * ToSeconds(to - from);
-  });
-  input->covered_s.emplace();
+  if (covered != nullptr) {
+    covered->emplace();
+    query.memory().ForEachHeld(window, [&](int32_t entity, double fraction, Micros from, Micros to,
+                                           absl::Span<const int32_t> /*holders*/) {
+      held[entity] += fraction * ToSeconds(to - from);
+    });
+  }
   const ingest::Registry& registry = query.memory().registry();
   for (const store::GpuUsage& g : gpus) {
     const auto e = registry.entity(g.entity);
     if (!e.has_value()) continue;
-    const std::string node = e->labels.node.empty() ? "GPU " + e->key.uuid : e->labels.node;
-    if (!hosts.contains(node)) continue;
-    const store::UsageSums sums = efficiency::OfGpu(g.sums, registry.Fraction(g.entity));
-    input->measured += sums;
+    const auto at = place.find(HostOf(*e));
+    if (at == place.end()) continue;
+    const store::UsageSums own = efficiency::OfGpu(g.sums, registry.Fraction(g.entity));
+    sums[at->second] += own;
+    if (covered == nullptr) continue;
     const auto of = held.find(g.entity);
-    fleet::AddCovered(of == held.end() ? 0 : of->second, sums, &*input->covered_s);
+    fleet::AddCovered(of == held.end() ? 0 : of->second, own, &**covered);
   }
-  return absl::OkStatus();
+  return sums;
 }
 
-bool OfAccount(const AttemptsByJob& attempts, const std::string& job, const std::string& account) {
-  const auto it = attempts.find(job);
-  return it != attempts.end() && std::ranges::any_of(it->second, [&](const jobs::AttemptRecord& a) {
+// Whether every GPU of these hosts has the same prices: then it does not matter where losses were.
+bool HaveOnePrice(const Hosts& hosts) {
+  return std::ranges::all_of(hosts.hosts, [&](const auto& host) {
+    return host.second.price == hosts.hosts.front().second.price;
+  });
+}
+
+// What measured losses cost, host by host: a host's GPUs have one price at a time. `by_host` may be
+// empty where there is only one price.
+fleet::LossPrices PricesOfLosses(const Hosts& hosts, const TimeByHost& time,
+                                 const store::UsageSums& measured,
+                                 const std::vector<store::UsageSums>& by_host) {
+  fleet::LossPrices prices(measured);
+  // Where nobody says what was held, what was measured is of all deployed time.
+  const auto part = hosts.any_owner ? &HostTime::allocated : &HostTime::deployed;
+  if (by_host.empty()) {
+    prices.Add((time.all.*part).gpu_seconds, measured, (time.all.*part).money);
+    return prices;
+  }
+  for (size_t k = 0; k < by_host.size(); ++k)
+    prices.Add((time.each[k].*part).gpu_seconds, by_host[k], (time.each[k].*part).money);
+  return prices;
+}
+
+bool OfAccount(const std::vector<jobs::AttemptRecord>* attempts, const std::string& account) {
+  return attempts != nullptr && std::ranges::any_of(*attempts, [&](const jobs::AttemptRecord& a) {
            return a.account == account;
          });
+}
+
+// What a job of an account held by its intervals, and what that cost in the place where its
+// attempt ran, as in usage_by.h.
+absl::flat_hash_map<int32_t, fleet::PricedTime> CostByJob(const Memory& memory, Window window,
+                                                          const AttemptsByJob& attempts,
+                                                          const std::string& account,
+                                                          const fleet::Prices& prices) {
+  absl::flat_hash_map<int32_t, fleet::PricedTime> cost;
+  int32_t last_entity = -1;
+  std::string model;
+  memory.ForEachHeld(window, [&](int32_t entity, double fraction, Micros from, Micros to,
+                                 absl::Span<const int32_t> holders) {
+    for (const int32_t job : holders) {
+      const std::vector<jobs::AttemptRecord>* const of = attempts.Of(job);
+      if (!OfAccount(of, account)) continue;
+      if (std::exchange(last_entity, entity) != entity)
+        model = memory.registry().entity(entity).value_or(store::EntityRecord{}).labels.model;
+      const jobs::AttemptRecord& attempt = *AttemptAt(of, from);
+      const double share = fraction / static_cast<double>(holders.size());
+      const fleet::PriceHistory& price =
+          prices.Of(model, memory.catalog(), attempt.cluster, attempt.partition);
+      cost[job] +=
+          {.gpu_seconds = share * ToSeconds(to - from), .money = price.Over(from, to) * share};
+    }
+  });
+  return cost;
 }
 
 // What an account's jobs held, and what was measured of it.
 Sankey OfOneAccount(const Memory& memory, const JobList& jobs, Window window,
                     const std::string& account, const fleet::Prices& prices) {
   const AttemptsByJob attempts = AttemptsIn(memory, window);
-  const auto cost = CostByJob(memory, window, prices);
-  std::vector<JobRow> rows = jobs.rows;
-  if (!jobs.described) memory.Describe(absl::MakeSpan(rows));
-  double held_s = 0;
-  store::UsageSums measured;
-  SankeyInput::Covered covered = {};
-  SankeyInput::LossMoney money;
-  absl::flat_hash_set<std::string> seen;
-  for (const JobRow& row : rows) {
-    if (!OfAccount(attempts, row.record.key, account)) continue;
-    seen.insert(row.record.key);
-    held_s += row.usage.expected_s;
-    measured += row.usage.sums;
-    fleet::AddCovered(row.usage.expected_s, row.usage.sums, &covered);
-    const auto c = cost.find(row.id);
-    if (c != cost.end() && row.usage.expected_s > 0)
-      AddMoney(row.usage.expected_s, row.usage.sums, c->second.amount / row.usage.expected_s,
-               &money);
+  SankeyInput input;
+  input.held.emplace();
+  input.covered_s.emplace();
+  std::vector<const JobRow*> rows;
+  for (const JobRow& row : jobs.rows) {
+    if (!OfAccount(attempts.Of(row.id), account)) continue;
+    rows.push_back(&row);
+    input.deployed_s += row.usage.expected_s;
+    input.measured += row.usage.sums;
+    fleet::AddCovered(row.usage.expected_s, row.usage.sums, &*input.covered_s);
   }
-  for (const auto& [job, of] : attempts) {
-    if (seen.contains(job)) continue;
-    for (const jobs::AttemptRecord& a : of)
-      if (a.account == account) held_s += HeldSeconds(a, window);
+  if (!prices.empty()) {
+    input.money.emplace(input.measured);
+    const auto cost = CostByJob(memory, window, attempts, account, prices);
+    for (const JobRow* row : rows) {
+      const auto of = cost.find(row->id);
+      if (of == cost.end()) continue;
+      input.money->Add(of->second.gpu_seconds, row->usage.sums, of->second.money);
+    }
   }
-  SankeyInput input = OfHeld(held_s, measured);
-  input.covered_s = covered;
-  if (!prices.empty() && !prices.by_place()) input.money = std::move(money);
+  absl::flat_hash_set<int32_t> seen;
+  for (const JobRow* row : rows) seen.insert(row->id);
+  NodeModels models(memory);
+  for (const JobAttempts& job : attempts.jobs) {
+    if (job.record.id != 0 && seen.contains(job.record.id)) continue;
+    for (const jobs::AttemptRecord& a : job.attempts) {
+      if (a.account != account) continue;
+      const double held = HeldSeconds(a, window);
+      input.deployed_s += held;
+      if (!input.money.has_value() || held <= 0) continue;
+      const fleet::Money each =
+          prices.Of(models.On(a.nodes), memory.catalog(), a.cluster, a.partition)
+              .Over(std::max(a.start, window.from), std::min(a.end, window.to));
+      input.money->Add(held, {}, each * static_cast<double>(a.gpus));
+    }
+  }
+  input.held->on_busy_hosts_s = input.held->allocated_s = input.deployed_s;
   Sankey sankey = fleet::MakeSankey(input);
   sankey.notes.insert(sankey.notes.begin(),
                       "An account has no hardware of its own: the chain begins with what its jobs "
@@ -142,11 +180,36 @@ Sankey OfOneAccount(const Memory& memory, const JobList& jobs, Window window,
 
 }  // namespace
 
+absl::flat_hash_set<int32_t> JobsOf(const Memory& memory, Window window,
+                                    const SankeyFilter& filter) {
+  absl::flat_hash_set<int32_t> jobs;
+  if (!filter.account.empty()) {
+    for (const JobAttempts& job : AttemptsIn(memory, window).jobs)
+      if (job.record.id != 0 && OfAccount(&job.attempts, filter.account))
+        jobs.insert(job.record.id);
+  }
+  if (filter.hardware.empty()) return jobs;
+  const fleet::Prices none;
+  absl::flat_hash_set<std::string> hosts;
+  for (const auto& [name, host] : HostsIn(memory, window, filter.hardware, none).hosts)
+    hosts.insert(name);
+  absl::flat_hash_set<int32_t> there;
+  memory.ForEachHeld(
+      window, [&](int32_t entity, double, Micros, Micros, absl::Span<const int32_t> holders) {
+        const auto e = memory.registry().entity(entity);
+        if (!e.has_value()) return;
+        if (hosts.contains(HostOf(*e))) there.insert(holders.begin(), holders.end());
+      });
+  if (filter.account.empty()) return there;
+  absl::erase_if(jobs, [&](int32_t job) { return !there.contains(job); });
+  return jobs;
+}
+
 std::optional<SankeyInput::Held> HeldTime(const Memory& memory, Window window) {
   const fleet::Prices none;
   const Hosts hosts = HostsIn(memory, window, {}, none);
   if (!hosts.any_owner) return std::nullopt;
-  return HeldOf(TimeOfAll(hosts, window));
+  return HeldOf(TimeOfAll(hosts, window).all);
 }
 
 StatusOr<Sankey> SankeyOver(const Query& query, View* view, JobJoin join,
@@ -157,48 +220,42 @@ StatusOr<Sankey> SankeyOver(const Query& query, View* view, JobJoin join,
   const Window window = view->window;
   if (!filter.account.empty()) return OfOneAccount(memory, *jobs, window, filter.account, prices);
   const Hosts hosts = HostsIn(memory, window, filter.hardware, prices);
+  const TimeByHost time = TimeOfAll(hosts, window);
   SankeyInput input;
   input.deployed_from = hosts.from;
   input.never_seen = hosts.never_seen;
   input.not_listed = hosts.not_listed;
-  input.hosts = TimeOfAll(hosts, window);
-  input.deployed_s = input.hosts->deployed.gpu_seconds;
+  input.hosts = time.all;
+  input.deployed_s = time.all.deployed.gpu_seconds;
   if (hosts.any_states) {
-    input.schedulable_s = input.hosts->schedulable.gpu_seconds;
+    input.schedulable_s = time.all.schedulable.gpu_seconds;
     const Micros look = memory.books().LastLook();
     if (look > 0 && window.to - look > kSchedulerSilent) input.scheduler_silent = window.to - look;
   }
-  if (hosts.any_owner) input.held = HeldOf(*input.hosts);
-  if (!filter.hardware.empty()) {
-    absl::flat_hash_set<std::string> names;
-    for (const auto& [name, host] : hosts.hosts) names.insert(name);
-    FW_RETURN_IF_ERROR(MeasureOn(query, window, names, &input));
-    return fleet::MakeSankey(input);
+  if (hosts.any_owner) input.held = HeldOf(time.all);
+  std::vector<store::UsageSums> by_host;
+  const bool cut = !filter.hardware.empty();
+  if (cut || (!prices.empty() && !HaveOnePrice(hosts))) {
+    FW_ASSIGN_OR_RETURN(by_host,
+                        MeasuredByHost(query, window, hosts,
+                                       cut && hosts.any_owner ? &input.covered_s : nullptr));
   }
-  if (!hosts.any_owner) {
+  if (cut) {
+    for (const store::UsageSums& sums : by_host) input.measured += sums;
+  } else {
     FW_ASSIGN_OR_RETURN(const Fleet fleet, query.FleetOver(*view, /*step=*/kMicrosPerDay));
-    input.measured = fleet.usage.sums;
-    return fleet::MakeSankey(input);
-  }
-  input.covered_s.emplace();
-  for (const JobRow& row : jobs->rows) {
-    input.measured += row.usage.sums;
-    fleet::AddCovered(row.usage.expected_s, row.usage.sums, &*input.covered_s);
-  }
-  FW_ASSIGN_OR_RETURN(const Fleet fleet, query.FleetOver(*view, /*step=*/kMicrosPerDay));
-  input.busy_without_owner_s = fleet.usage.sums.gpu_util_s - input.measured.gpu_util_s;
-  if (!prices.empty()) {
-    input.money.emplace();
-    // A job's price by its cluster or partition is not worked out here: then it is not known.
-    const auto cost = prices.by_place() ? decltype(CostByJob(memory, window, prices))()
-                                        : CostByJob(memory, window, prices);
-    for (const JobRow& row : jobs->rows) {
-      const auto c = cost.find(row.id);
-      if (c != cost.end() && row.usage.expected_s > 0)
-        AddMoney(row.usage.expected_s, row.usage.sums, c->second.amount / row.usage.expected_s,
-                 &*input.money);
+    if (hosts.any_owner) {
+      input.covered_s.emplace();
+      for (const JobRow& row : jobs->rows) {
+        input.measured += row.usage.sums;
+        fleet::AddCovered(row.usage.expected_s, row.usage.sums, &*input.covered_s);
+      }
+      input.busy_without_owner_s = fleet.usage.sums.gpu_util_s - input.measured.gpu_util_s;
+    } else {
+      input.measured = fleet.usage.sums;
     }
   }
+  if (!prices.empty()) input.money = PricesOfLosses(hosts, time, input.measured, by_host);
   return fleet::MakeSankey(input);
 }
 

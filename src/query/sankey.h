@@ -4,6 +4,7 @@
 
 #include <string>
 
+#include "absl/container/flat_hash_set.h"
 #include "base/status.h"
 #include "fleet/prices/prices.h"
 #include "fleet/sankey/sankey.h"
@@ -17,7 +18,12 @@ namespace flopwatch::query {
 struct SankeyFilter {
   HardwareFilter hardware;
   std::string account;
+  bool empty() const { return hardware.empty() && account.empty(); }
 };
+
+// Jobs that held GPUs of the hosts that a filter names, or of its account.
+absl::flat_hash_set<int32_t> JobsOf(const Memory& memory, store::Window window,
+                                    const SankeyFilter& filter);
 
 // How much of the window's GPU time was on hosts with a held GPU, and held. A walk over GPUs and
 // intervals: 100,000 GPUs take tens of milliseconds. nullopt where nobody has ever said of any GPU

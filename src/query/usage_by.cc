@@ -86,14 +86,6 @@ std::string AttemptRecord::*MemberOf(UsageBy by) {
   }
 }
 
-// What the attempt that ran at `at` says, else the last one.
-const AttemptRecord* AttemptAt(const std::vector<AttemptRecord>* attempts, Micros at) {
-  if (attempts == nullptr || attempts->empty()) return nullptr;
-  for (const AttemptRecord& a : *attempts)
-    if (a.start <= at && at < a.end) return &a;
-  return &attempts->back();
-}
-
 class UsageGatherer {
  public:
   UsageGatherer(const Query& query, const fleet::Prices& prices, UsageBy by)
@@ -154,20 +146,13 @@ class UsageGatherer {
         const fleet::PriceHistory* price = history;
         if (by_place) {
           const auto [it, fresh] = attempts.try_emplace(job, nullptr);
-          if (fresh) it->second = AttemptsOf(job);
+          if (fresh) it->second = attempts_.Of(job);
           price = &PriceOf(model, AttemptAt(it->second, from));
         }
         const double share = fraction / static_cast<double>(holders.size());
         f(entity, model, share, from, to, job, price->Over(from, to) * share);
       }
     });
-  }
-
-  const std::vector<AttemptRecord>* AttemptsOf(int32_t job) const {
-    const auto record = memory_.jobs().job(job);
-    if (!record.has_value()) return nullptr;
-    const auto it = attempts_.find(record->key);
-    return it == attempts_.end() ? nullptr : &it->second;
   }
 
   void CollectHeld() {
@@ -194,16 +179,19 @@ class UsageGatherer {
     attempts_ = AttemptsIn(memory_, window_);
     CollectHeld();
     FW_ASSIGN_OR_RETURN(claims_, ClaimsOf(query_, window_));
-    absl::flat_hash_set<std::string> known;
-    for (JobRow& row : rows) known.insert(row.record.key);
-    for (const auto& [job, of] : attempts_) {
-      if (known.contains(job)) continue;
-      JobRow& row = rows.emplace_back();  // the books alone know of it
-      row.record = memory_.jobs().FindJob(job).value_or(jobs::JobRecord{});
-      row.record.key = job;
-      row.id = row.record.id;
+    absl::flat_hash_set<int32_t> known;
+    for (const JobRow& row : rows) known.insert(row.id);
+    for (JobRow& row : rows) {
+      const std::vector<AttemptRecord>* const attempts = attempts_.Of(row.id);
+      uses_.push_back(UseOf(std::move(row), attempts));
     }
-    for (JobRow& row : rows) uses_.push_back(UseOf(std::move(row)));
+    for (const JobAttempts& job : attempts_.jobs) {
+      if (job.record.id != 0 && known.contains(job.record.id)) continue;
+      JobRow row;  // the books alone know of it
+      row.record = job.record;
+      row.id = job.record.id;
+      uses_.push_back(UseOf(std::move(row), &job.attempts));
+    }
     if (without_intervals_ > 0) {
       answer_.notes.push_back(
           fmt::format("no interval says which GPUs {} jobs held (intervals are forgotten before "
@@ -219,11 +207,10 @@ class UsageGatherer {
     return absl::OkStatus();
   }
 
-  JobUse UseOf(JobRow row) {
+  JobUse UseOf(JobRow row, const std::vector<AttemptRecord>* attempts) {
     JobUse use;
+    use.attempts = attempts;
     if (const auto h = held_.find(row.id); h != held_.end()) use.held = &h->second;
-    if (const auto a = attempts_.find(row.record.key); a != attempts_.end())
-      use.attempts = &a->second;
     use.allocated_s = use.held != nullptr ? std::max(row.usage.expected_s, use.held->seconds)
                                           : row.usage.expected_s;
     if (use.held != nullptr) {
@@ -258,7 +245,7 @@ class UsageGatherer {
     const double more = said - use->allocated_s;
     if (last == nullptr || more <= kRounding * said) return;
     const fleet::Money each =
-        PriceOf(ModelOn(last->nodes), last)
+        PriceOf(node_models_.On(last->nodes), last)
             .Over(std::max(last->start, window_.from), std::min(last->end, window_.to));
     if (each.priced_s > 0) use->cost += each * (more / each.priced_s);
     use->allocated_s += more;
@@ -273,19 +260,6 @@ class UsageGatherer {
       use->row.usage.sums.gpu_util_s += a.duty * HeldSeconds(a, window_);
       use->row.usage.sums.gpu_util_span_s += HeldSeconds(a, window_);
     }
-  }
-
-  // The model of the first GPU that was seen on the first of these nodes.
-  const std::string& ModelOn(const std::string& nodes) {
-    if (model_on_.empty()) {
-      memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
-        if (!e.labels.model.empty()) model_on_.try_emplace(e.labels.node, e.labels.model);
-      });
-      model_on_.try_emplace("", "");
-    }
-    const auto names = slurm::ExpandHostlist(nodes);
-    const auto it = model_on_.find(names.ok() && !names->empty() ? names->front() : "");
-    return it == model_on_.end() ? model_on_[""] : it->second;
   }
 
   std::string NameOf(const JobUse& use) const {
@@ -464,8 +438,8 @@ class UsageGatherer {
   absl::flat_hash_map<int32_t, Held> held_;
   Claims claims_;
   std::vector<JobUse> uses_;
-  absl::flat_hash_map<std::string, std::string> model_on_;  // by node
-  absl::flat_hash_map<std::string, size_t> places_;         // of groups, by name
+  NodeModels node_models_{memory_};
+  absl::flat_hash_map<std::string, size_t> places_;  // of groups, by name
   int64_t without_intervals_ = 0;
   double not_placed_s_ = 0;
   UsageByAnswer answer_;

@@ -61,6 +61,7 @@ class StoredTest : public ApiTest {
 
   std::filesystem::path directory_;
   std::unique_ptr<store::Store> duck_;
+  fleet::Prices prices_;
 };
 
 TEST_F(StoredTest, MemoryAndRollupsAgree) {
@@ -252,6 +253,85 @@ TEST_F(StoredTest, UsageAddsUpAndHasItsPrice) {
   EXPECT_EQ(names("model"), std::string(kA100) + ";");
   EXPECT_EQ(names("workflow"), "null;");
   EXPECT_NE(Error("/api/v1/usage?by=colour", 400).find("user"), std::string::npos);
+}
+
+// By hand, 1,200 s: node1 is alpha's and has three GPUs that are held, of which the clock takes 300
+// GPU-seconds (C at half of it); node2 is beta's, an instance is held at full clock.
+TEST_F(StoredTest, LossesArePricedWhereTheyWere) {
+  const auto node = [&](std::string cluster, std::string name, int64_t gpus) {
+    jobs::NodeRecord n;
+    n.node = std::move(name);
+    n.gpus = gpus;
+    n.service = jobs::Service::kInService;
+    n.partitions = cluster + "-all";
+    ingest_->books.TellNodes(cluster, kStart - kSecond, {{n}});
+  };
+  node("alpha", "node1", 3);
+  node("beta", "node2", 2);
+  const std::string window = "from=2026-09-21T14:20:00Z&to=2026-09-21T14:40:00Z";
+  const auto with_prices = [&](const std::string& toml) {
+    auto prices = fleet::Prices::Parse(toml, hardware::Catalog::Builtin());
+    ASSERT_TRUE(prices.ok()) << prices.status();
+    api_.reset();
+    prices_ = *std::move(prices);
+    ApiSources parts;
+    parts.prices = &prices_;
+    MakeApi(std::move(parts));
+  };
+  const auto money = [&](const std::string& cut, const std::string& name) {
+    const auto v = Json("/api/v1/sankey?" + window + cut);
+    std::optional<double> sum;
+    for (const auto& loss : v.at("losses").as_array()) {
+      if (Text(loss, "/name") != name || loss.at("money").is_null()) continue;
+      sum = sum.value_or(0) + Number(loss, "/money");
+    }
+    return sum;
+  };
+  with_prices(
+      "[[prices.gpu_hour]]\ncluster = \"alpha\"\nprice = 3.6\n"
+      "[[prices.gpu_hour]]\ncluster = \"beta\"\nprice = 36\n");
+  for (const char* cut : {"", "&cluster=alpha", "&partition=alpha-all"}) {
+    ASSERT_TRUE(money(cut, "below_full_clock").has_value()) << cut;
+    EXPECT_NEAR(*money(cut, "below_full_clock"), 300 * 0.001, 1e-6) << "all of it on node1" << cut;
+  }
+  EXPECT_EQ(money("&cluster=beta", "below_full_clock"), std::nullopt) << "nothing is lost there";
+  for (const char* name : {"allocated_idle", "free_on_busy_hosts", "mig_uncovered"}) {
+    const double parts =
+        money("&cluster=alpha", name).value_or(0) + money("&cluster=beta", name).value_or(0);
+    EXPECT_NEAR(money("", name).value_or(0), parts, 1e-6) << name;
+  }
+  // Nobody reports the duty cycle of the instance: time that is not measured, at beta's price.
+  EXPECT_NEAR(*money("", "unmeasured"), 1200 * 14. / 108 * 0.01, 1e-6);
+  EXPECT_NEAR(Number(Json("/api/v1/sankey?" + window), "/deployed_money"),
+              3 * 1200 * 0.001 + 2 * 1200 * 0.01, 1e-6);
+  // Who is behind a loss is asked for of the same part of the fleet, and is there.
+  const auto cut = Json("/api/v1/sankey?" + window + "&cluster=alpha");
+  std::string drill;
+  for (const auto& loss : cut.at("losses").as_array())
+    if (Text(loss, "/name") == "below_full_clock") drill = Text(loss, "/drill");
+  EXPECT_NE(drill.find("/api/v1/jobs?"), std::string::npos) << drill;
+  EXPECT_NE(drill.find("&cluster=alpha"), std::string::npos) << drill;
+  const auto jobs_of = [&](const std::string& path) {
+    std::string out;
+    const auto answer = Json(path);
+    for (const auto& job : answer.at("jobs").as_array()) out += Text(job, "/job") + ";";
+    return out;
+  };
+  EXPECT_EQ(jobs_of("/api/v1/jobs?sort=job&" + window + "&cluster=alpha"), "100;200;300;");
+  EXPECT_EQ(jobs_of("/api/v1/jobs?sort=job&" + window + "&partition=beta-all"), "ml/train-0;");
+  EXPECT_EQ(jobs_of("/api/v1/jobs?sort=job&" + window + "&account=nobody"), "");
+  EXPECT_EQ(Number(Json(drill), "/total"), 3);
+  const std::string svg(Get("/api/v1/sankey?format=svg&" + window + "&cluster=alpha").Body());
+  EXPECT_NE(svg.find("&amp;cluster=alpha\""), std::string::npos);
+  EXPECT_NE(svg.find("of deployed; 0.30</title>"), std::string::npos) << svg;
+  // Where only beta has a price, node1's losses have none, and it is said.
+  with_prices("[[prices.gpu_hour]]\ncluster = \"beta\"\nprice = 36\n");
+  EXPECT_EQ(money("", "below_full_clock"), std::nullopt);
+  EXPECT_EQ(money("&cluster=alpha", "below_full_clock"), std::nullopt);
+  const auto v = Json("/api/v1/sankey?" + window);
+  std::string notes;
+  for (const auto& note : v.at("notes").as_array()) notes += std::string(note.as_string()) + "\n";
+  EXPECT_NE(notes.find("known of 40.0 % of the deployed"), std::string::npos) << notes;
 }
 
 class ProfilingTest : public StoredTest {

@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
+#include <map>
 
 #include "base/json_read.h"
 #include "command_line.h"
@@ -138,6 +139,55 @@ TEST_F(ImportSlurmTest, IntoAStoreAndAgain) {
                                 "NULL OR \"to\" > now() ORDER BY node",
                                 "--data-dir", data, "-o", "csv", "--no-header", "-q"});
   EXPECT_THAT(n.out, HasSubstr("n1,drained,fan")) << n.err;
+}
+
+// Two clusters number their jobs alike, and are imported one after the other: each account has what
+// its own jobs held, also by what the store has kept of it.
+TEST_F(ImportSlurmTest, TwoClustersWithEqualIds) {
+  constexpr char kHeader[] =
+      "JobIDRaw|JobID|Cluster|User|Account|State|Start|End|ElapsedRaw|AllocTRES|NodeList|JobName\n";
+  const std::string data = folder_ + "/data";
+  const std::string alpha =
+      Write("alpha.txt", std::string(kHeader) +
+                             "10|10|alpha|ann|physics|COMPLETED|7200|10800|3600|gres/gpu=4|n1|a\n"
+                             "11|11|alpha|ann|physics|COMPLETED|7200|10800|3600|gres/gpu=2|n1|a\n");
+  const std::string beta =
+      Write("beta.txt", std::string(kHeader) +
+                            "10|10|beta|bob|biology|COMPLETED|7200|9000|1800|gres/gpu=8|m1|b\n"
+                            "12|12|beta|bob|biology|COMPLETED|7200|9000|1800|gres/gpu=1|m1|b\n");
+  for (const std::string& file : {alpha, beta, alpha}) {
+    const Outcome o = Import({file, "--into", data});
+    EXPECT_EQ(o.code, 0) << o.err;
+  }
+  const auto usage = [&](const std::string& by) {
+    const Outcome o = RunCommand({"usage", "--by", by, "--from", "1970-01-01T00:00:00Z", "--to",
+                                  "1970-01-02T00:00:00Z", "--data-dir", data, "-o", "json", "-q"});
+    EXPECT_EQ(o.code, 0) << o.err;
+    std::map<std::string, double> rows;
+    const auto json = Json::Parse(o.out);
+    if (json.ok())
+      for (const Json& row : json->array())
+        rows[row["name"].text()] = row["gpu_seconds"].number_or(-1);
+    return rows;
+  };
+  using Rows = std::map<std::string, double>;
+  EXPECT_EQ(usage("account"), (Rows{{"physics", 6 * 3600}, {"biology", 9 * 1800}}));
+  EXPECT_EQ(usage("cluster"), (Rows{{"alpha", 6 * 3600}, {"beta", 9 * 1800}}));
+  EXPECT_EQ(usage("user"), (Rows{{"ann", 6 * 3600}, {"bob", 9 * 1800}}));
+  EXPECT_EQ(usage("job"),
+            (Rows{{"alpha:10", 4 * 3600}, {"11", 2 * 3600}, {"beta:10", 8 * 1800}, {"12", 1800}}));
+}
+
+TEST_F(ImportSlurmTest, AnErrorNamesItsFileOnce) {
+  const std::string bad = Write("bad.txt", "<html>\n");
+  for (const std::vector<std::string>& args :
+       {std::vector<std::string>{bad}, {bad, "--into", folder_ + "/data"}}) {
+    const Outcome o = Import(args);
+    EXPECT_NE(o.code, 0);
+    const size_t first = o.err.find("bad.txt");
+    ASSERT_NE(first, std::string::npos) << o.err;
+    EXPECT_EQ(o.err.find("bad.txt", first + 1), std::string::npos) << o.err;
+  }
 }
 
 TEST_F(ImportSlurmTest, OnePlaceToStore) {

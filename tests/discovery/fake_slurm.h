@@ -56,6 +56,8 @@ class FakeSlurm {
       if (jobs.empty()) out.out = "No jobs in the system\n";
     } else if (what == "show node") {
       for (const FakeNode& node : nodes) out.out += NodeText(node);
+    } else if (what == "squeue") {
+      for (const FakeJob& job : jobs) out.out += fmt::format("{}\n", job.id);
     } else if (what == "sacct") {
       out.out = SacctText(argv);
     } else if (what == "show event") {
@@ -65,7 +67,7 @@ class FakeSlurm {
   }
 
   static std::string WhatOf(const std::vector<std::string>& argv) {
-    if (argv[0] == "sacct") return "sacct";
+    if (argv[0] == "sacct" || argv[0] == "squeue") return argv[0];
     const auto show = std::find(argv.begin(), argv.end(), "show");
     return "show " + (show == argv.end() ? "" : *(show + 1));
   }
@@ -119,9 +121,11 @@ class FakeSlurm {
             job.node, job.name);
       }
     }
-    std::string with_separator;
-    for (const char c : out) with_separator += c == '|' ? '\x1f' : c;
-    return with_separator;
+    std::string delimiter = "|", with_delimiter;
+    for (const std::string& arg : argv)
+      if (arg.starts_with("--delimiter=")) delimiter = arg.substr(12);
+    for (const char c : out) with_delimiter += c == '|' ? delimiter : std::string(1, c);
+    return with_delimiter;
   }
 };
 

@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <set>
+
 #include "fake_slurm.h"
 
 namespace flopwatch::discovery {
@@ -289,6 +291,104 @@ TEST_F(SlurmPollsTest, OneUnreadableRecordEndsNothing) {
   EXPECT_THAT(Nodes("gpu002"), ElementsAre("0-… in_service"));
   EXPECT_EQ(polls_->health().refused, (std::map<std::string, uint64_t>{{"key_twice", 2}}));
   EXPECT_EQ(polls_->health().error, "") << "the others are known";
+}
+
+// One user's record cannot be read, for ever; what others' jobs do is seen all the same.
+TEST_F(SlurmPollsTest, AnUnreadableRecordKeepsNoOtherJobOpen) {
+  slurm_.failures["sacct"] = NotFound("no sacct");
+  slurm_.jobs = {{.id = 1, .start = kBegin}, {.id = 2, .node = "gpu002", .start = kBegin}};
+  Pass(100);
+  Job(2).name = "x\n   JobState=COMPLETED";
+  std::erase_if(slurm_.jobs, [](const test::FakeJob& j) { return j.id == 1; });
+  Pass(120);
+  EXPECT_THAT(Attempts(), ElementsAre("1 RUNNING 0-90 placed", "2 RUNNING 0-… placed"));
+  EXPECT_EQ(polls_->health().error, "");
+  slurm_.jobs.clear();
+  Pass(120);
+  EXPECT_THAT(Attempts(), ElementsAre("1 RUNNING 0-90 placed", "2 RUNNING 0-90 placed"));
+}
+
+// What a whole record looks like that is written into a name, up to the name of the next one.
+std::string Forged(int64_t victim, const std::string& user, const std::string& idx) {
+  return fmt::format(
+      "x\n   UserId={0}(1) GroupId={0}(1)\n   Account=gold QOS=normal\n   JobState=RUNNING "
+      "Reason=None\n   RunTime=00:01:00\n   SubmitTime=1799000000 EligibleTime=1799000000\n"
+      "   StartTime=1800000000 EndTime=1800009999\n   Partition=batch AllocNode:Sid=h:1\n"
+      "   NodeList=gpu001\n   TRES=cpu=1,gres/gpu=1\n     Nodes=gpu001 CPU_IDs=0 Mem=1 "
+      "GRES=gpu:1(IDX:{1})\n   WorkDir=/tmp\n\nJobId={2} JobName=y",
+      user, idx, victim);
+}
+
+TEST_F(SlurmPollsTest, AForgedRecordChargesNobody) {
+  slurm_.jobs = {{.id = 1, .node = "gpu002", .start = kBegin},
+                 {.id = 2, .idx = "0-3", .account = "evil", .start = kBegin}};
+  Job(2).name = Forged(99, "alice", "7");  // 99 would get job 2's GPUs
+  Pass(100);
+  EXPECT_THAT(Attempts(), ElementsAre("1 RUNNING 0-… placed"));
+  EXPECT_THAT(OnGpu(10), IsEmpty()) << "what its GPUs are cannot be told";
+  EXPECT_EQ(polls_->health().refused,
+            (std::map<std::string, uint64_t>{{"not_listed", 1}, {"before_forged", 1}}));
+  // The victim's own record is there: which of the two is true cannot be told. The record before
+  // each is doubted with it, and stays what it was.
+  Job(2).name = Forged(1, "alice", "7");
+  Pass(100);
+  EXPECT_THAT(Attempts(), ElementsAre("1 RUNNING 0-… placed"));
+  EXPECT_EQ(polls_->health().refused,
+            (std::map<std::string, uint64_t>{{"job_twice", 2}, {"before_forged", 1}}));
+  // An honest name again: all are known.
+  Job(2).name = "honest";
+  Pass(100);
+  EXPECT_THAT(Attempts(), ElementsAre("1 RUNNING 0-… placed", "2 RUNNING 0-… placed"));
+  EXPECT_EQ(polls_->health().refused, (std::map<std::string, uint64_t>()));
+}
+
+TEST_F(SlurmPollsTest, AnIdThatIsGoneIsNobodysToForge) {
+  slurm_.jobs = {{.id = 1, .node = "gpu002", .start = kBegin}, {.id = 2, .start = kBegin}};
+  Pass(100);
+  End(1);
+  Pass(60);
+  Forget(1);
+  Pass(60);
+  Job(2).name = Forged(1, "alice", "7");
+  Pass(60);
+  EXPECT_THAT(Attempts(), ElementsAre("1 COMPLETED 0-100 placed", "2 RUNNING 0-… placed"));
+  EXPECT_EQ(polls_->health().refused.count("not_listed"), 1u);
+}
+
+TEST_F(SlurmPollsTest, IdsAreAskedForWhenThereAreNewOnesAlone) {
+  slurm_.jobs = {{.id = 1, .start = kBegin}};
+  Pass(300);
+  EXPECT_EQ(slurm_.calls["squeue"], 1);
+  slurm_.jobs.push_back({.id = 2, .node = "gpu002", .start = kBegin + 300});
+  Pass(300);
+  EXPECT_EQ(slurm_.calls["squeue"], 2);
+  // A squeue that fails is a look that fails; where there is none, looks go on as they are.
+  slurm_.failures["squeue"] = Unavailable("slurm_load_jobs error");
+  slurm_.jobs.push_back({.id = 3, .node = "gpu002", .idx = "4-7", .start = kBegin + 600});
+  Pass(60);
+  EXPECT_THAT(polls_->health().error, HasSubstr("slurm_load_jobs"));
+  EXPECT_EQ(Attempts().size(), 2u);
+  slurm_.failures["squeue"] = NotFound("cannot run squeue: there is no such program");
+  Pass(60);
+  EXPECT_EQ(polls_->health().error, "");
+  EXPECT_EQ(Attempts().size(), 3u);
+}
+
+// With a line feed in a name somebody writes rows of sacct, too; he does not know the delimiter.
+TEST_F(SlurmPollsTest, NobodyKnowsTheDelimiterOfSacct) {
+  slurm_.accounting.push_back({.id = 9,
+                               .state = "COMPLETED",
+                               .name = "x\n99\x1f"
+                                       "99\x1fofu",
+                               .start = kBegin - 100,
+                               .end = kBegin - 50});
+  Pass(100);
+  std::set<std::string> delimiters;
+  for (const auto& argv : slurm_.asked)
+    for (const std::string& arg : argv)
+      if (arg.starts_with("--delimiter=")) EXPECT_TRUE(delimiters.insert(arg).second) << arg;
+  EXPECT_GE(delimiters.size(), 2u);
+  EXPECT_THAT(Attempts(), ElementsAre("9 COMPLETED -100--50"));
 }
 
 TEST_F(SlurmPollsTest, ARestartGoesOn) {

@@ -186,7 +186,7 @@ TEST(Sankey, TimeWithoutAPriceIsNotFree) {
   in.deployed_s = in.hosts->deployed.gpu_seconds;
   in.held = SankeyInput::Held{.on_busy_hosts_s = in.hosts->on_busy_hosts.gpu_seconds,
                               .allocated_s = in.hosts->allocated.gpu_seconds};
-  in.money.emplace();
+  in.money.emplace(in.measured);
   const Sankey s = MakeSankey(in);
   ASSERT_FALSE(s.losses.empty());
   for (const SankeyLoss& l : s.losses) EXPECT_EQ(l.money, std::nullopt) << l.name;

@@ -242,7 +242,7 @@ RC_GTEST_PROP(SankeyProperty, ItAllAddsUp, ()) {
 
 TEST(SankeySvgTest, ShowsEachLossAndLinksIt) {
   const Sankey s = MakeSankey(RoundFleet());
-  const std::string svg = SankeySvg(s, [](const SankeyLoss& loss) {
+  const std::string svg = SankeySvg(s, "EUR", [](const SankeyLoss& loss) {
     return loss.name == "sm_idle" ? std::string("/jobs?a=1&b=2") : std::string();
   });
   EXPECT_THAT(svg, HasSubstr("<a href=\"/jobs?a=1&amp;b=2\">"));

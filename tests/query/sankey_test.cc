@@ -86,6 +86,26 @@ TEST_F(HeldTimeTest, InstancesArePartsOfTheirGpu) {
   EXPECT_NEAR(held->mig_uncovered_s, 70 * 2 / 7., 1e-9);
 }
 
+// Its GPUs were known and are not any more (no exporter had named them before a restart): what it
+// held counts all the same, and once where they are known.
+TEST_F(HeldTimeTest, AJobWhoseGpusAreForgottenHeldThem) {
+  Gpu(1, "a");
+  Gpu(2, "a");
+  jobs::AttemptRecord attempt;
+  attempt.id = 1;
+  attempt.job = "9";
+  attempt.start = At(0);
+  attempt.end = At(60);
+  attempt.gpus = 2;
+  attempt.nodes = "a";
+  attempt.placed = true;
+  stored_.attempts.push_back(attempt);
+  EXPECT_DOUBLE_EQ(Held(0, 100)->allocated_s, 120);
+  Holds(9, 1, 0, 60);
+  Holds(9, 2, 0, 60);
+  EXPECT_DOUBLE_EQ(Held(0, 100)->allocated_s, 120);
+}
+
 TEST_F(HeldTimeTest, GpusOfUnknownHostsAreHostsOfTheirOwn) {
   Gpu(1, "");
   Gpu(2, "");

@@ -13,7 +13,7 @@ namespace {
 using telemetry::CanonicalField::kSmClockMhz;
 using telemetry::CanonicalField::kTensorActive;
 
-constexpr Micros kHour = kMicrosPerHour, kDay = kMicrosPerDay;
+constexpr Micros kDay = kMicrosPerDay;
 
 class ClockTest : public StoreTest {
  protected:

@@ -66,7 +66,8 @@ inline constexpr bool kMayFork = true;
 
 // 2026-01-02T05:00:00Z, the start of an hour.
 inline constexpr Micros kT0 = 1767330000LL * kMicrosPerSecond;
-inline constexpr Micros kSecond = kMicrosPerSecond;
+inline constexpr Micros kSecond = kMicrosPerSecond, kMinute = kMicrosPerMinute;
+inline constexpr Micros kHour = kMicrosPerHour;
 
 struct Value {
   telemetry::FieldId field;

@@ -218,9 +218,9 @@ await test('Where GPU time went: a loss leads to its jobs, in the same window', 
 await test('Where GPU time went: a loss without jobs leads to hosts and GPUs', async () => {
   const { page, check, close } = await open(mock.url);
   await page.goto(`${mock.url}/?from=-24h`);
-  // A tenth of 1000 GPUs for 24 hours at 2 EUR.
+  // Its money is the server's; what the scheduler wrote is the page's.
   await page.waitForFunction(() =>
-    /4,800.EUR\n<b>bad cable<\/b> \(2\.0 GPU-h\)/.test(
+    /4800\.00 EUR\n<b>bad cable<\/b> \(2\.0 GPU-h\)/.test(
       document.querySelector('.sankey a title')?.textContent ?? '',
     ),
   );
@@ -237,6 +237,36 @@ await test('Where GPU time went: a loss without jobs leads to hosts and GPUs', a
   await page.waitForSelector('h2:has-text("GPUs of gpu001")');
   await page.click('tbody a >> nth=0');
   await page.waitForURL(/\/gpus\/GPU-/);
+  check();
+  await close();
+});
+
+await test('Where GPU time went: a part of the fleet, in the URL and in every link', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(`${mock.url}/?from=-24h`);
+  await page.selectOption('label:has-text("cluster") select', 'alpha');
+  await page.waitForURL(/cluster=alpha/);
+  await page.waitForSelector('.sankey a[href*="cluster=alpha"]');
+  await page.selectOption('label:has-text("partition") select', 'spot');
+  await page.waitForURL(/cluster=alpha&partition=spot/);
+  await page.waitForSelector('.sankey a[href*="partition=spot"]');
+  await page.click('.sankey a text:text-is("sm_idle")');
+  await page.waitForURL(/\/jobs\?from=.*sort=sm_idle&cluster=alpha&partition=spot/);
+  await page.click('.chip:has-text("partition: spot")');
+  await page.waitForFunction(() => !location.search.includes('partition'));
+  assert.match(page.url(), /cluster=alpha/);
+  // The same for hosts, and back.
+  await page.goto(`${mock.url}/?from=-24h&cluster=beta`);
+  await page.waitForSelector('.sankey a[href*="cluster=beta"]');
+  await page.click('.sankey a text:text-is("idle_hosts")');
+  await page.waitForURL(/\/hosts\?from=.*loss=idle_hosts&cluster=beta/);
+  await page.waitForSelector('.chip:has-text("cluster: beta")');
+  // An account has no hardware: it takes the place of what was chosen.
+  await page.goto(`${mock.url}/?from=-24h&account=physics`);
+  await page.waitForSelector('label:has-text("account") select');
+  await page.selectOption('label:has-text("cluster") select', 'beta');
+  await page.waitForURL(/cluster=beta/);
+  assert.ok(!page.url().includes('account'));
   check();
   await close();
 });

@@ -192,14 +192,15 @@ const kSankeyShares = [
 ];
 
 // Far simpler than the server's: a bar a loss, with the same classes and links.
-const drawing = (shares, window) =>
+const drawing = (shares, window, part) =>
   `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 600 80" fill="currentColor">${shares
     .slice(1)
     .map(
       ([, share, loss], k) =>
         `<a href="/${loss === 'idle_hosts' ? 'hosts' : 'jobs'}?from=${window.from}` +
         `&amp;to=${window.to}` +
-        `&amp;${loss === 'idle_hosts' ? 'loss' : 'sort'}=${loss}"><title>${loss}: 1 GPU-h</title>` +
+        `&amp;${loss === 'idle_hosts' ? 'loss' : 'sort'}=${loss}${part}">` +
+        `<title>${loss}: 1 GPU-h; 4800.00 EUR</title>` +
         `<rect class="sankey-loss" x="${k * 110}" y="20" width="${100 * (shares[k][1] - share)}" ` +
         `height="20"/><text x="${k * 110}" y="60">${loss}</text></a>`,
     )
@@ -210,7 +211,8 @@ function usageBy(q, window, hours, empty) {
   const by = q.get('by') ?? 'user';
   const step = Number.parseInt(q.get('step') ?? '0', 10);
   const points = step > 0 ? Math.ceil(hours / step) : 0;
-  const rows = ['alice', 'bob', 'chen', null].map((name, k) => {
+  const places = { cluster: ['alpha', 'beta'], partition: ['batch', 'spot'] }[by];
+  const rows = (places ?? ['alice', 'bob', 'chen', null]).map((name, k) => {
     const seconds = [600, 300, 90, 10][k] * hours * 3600;
     const figures = {
       gpu_seconds: seconds,
@@ -310,7 +312,11 @@ function answer(url, scenario) {
   if (path === 'sankey') {
     const deployed = empty ? 0 : 1000 * hours * 3600;
     const shares = empty ? [] : kSankeyShares;
-    if (q.get('format') === 'svg') return { svg: drawing(shares, window) };
+    const part = ['cluster', 'partition', 'model', 'account']
+      .filter((kind) => q.get(kind))
+      .map((kind) => `&amp;${kind}=${encodeURIComponent(q.get(kind))}`)
+      .join('');
+    if (q.get('format') === 'svg') return { svg: drawing(shares, window, part) };
     return {
       window,
       weight: 'gpu_seconds',

@@ -4,7 +4,8 @@ import { useEffect, useRef } from 'preact/hooks';
 import { apiUrl, ReasonTime, Sankey } from './api';
 import { gpuHours, money, percent } from './format';
 import { useApi } from './live';
-import { link } from './route';
+import { isPart, Part, PartFilters, partOf } from './part';
+import { link, route } from './route';
 import { CsvButton, Empty, Section, Table, TableColumn, Value, Waiting } from './ui';
 import { WindowNote } from './usage';
 
@@ -41,10 +42,10 @@ export const reasonsText = (reasons: ReasonTime[]): string =>
     .map((r) => `${r.reason} (${gpuHours(r.gpu_seconds)} GPU-h)`)
     .join('; ') + (reasons.length > kReasonsShown ? '; …' : '');
 
-const behind = (loss: Loss): string =>
+const behind = (loss: Loss, part: Part): string =>
   loss.name in hostLosses
-    ? link('/hosts', { loss: loss.name })
-    : link('/jobs', { sort: loss.name });
+    ? link('/hosts', { ...part, loss: loss.name })
+    : link('/jobs', { ...part, sort: loss.name });
 
 function figures(sankey: Sankey) {
   return {
@@ -72,8 +73,8 @@ function figures(sankey: Sankey) {
   };
 }
 
-// What the drawing's own tooltips do not have: money, and what the scheduler wrote. As text: the
-// reasons come from elsewhere.
+// What the drawing's own tooltips do not have: what the scheduler wrote. As text: the reasons come
+// from elsewhere.
 function addToTooltips(drawing: Element, sankey: Sankey): void {
   const seen: Record<string, number> = {};
   for (const anchor of drawing.querySelectorAll('a')) {
@@ -85,24 +86,20 @@ function addToTooltips(drawing: Element, sankey: Sankey): void {
       (l) => l.name === name && (l.of_deployed ?? 0) >= kLeastDrawn,
     );
     const loss = same.length > 1 ? same[(seen[name] = (seen[name] ?? -1) + 1)] : same[0];
-    if (!loss) continue;
-    const lines = [
-      title,
-      ...(loss.money === null ? [] : [money(loss.money, sankey.currency)]),
-      ...(loss.reasons.length > 0 ? [reasonsText(loss.reasons)] : []),
-    ];
-    for (const t of anchor.querySelectorAll('title')) t.textContent = lines.join('\n');
+    if (!loss || loss.reasons.length === 0) continue;
+    for (const t of anchor.querySelectorAll('title'))
+      t.textContent = `${title}\n${reasonsText(loss.reasons)}`;
   }
 }
 
-const lossColumns = (currency: string | null): TableColumn<Loss>[] => [
+const lossColumns = (currency: string | null, part: Part): TableColumn<Loss>[] => [
   {
     id: 'loss',
     name: 'Loss',
     text: true,
     show: (l) => (
       <>
-        <a href={behind(l)}>{l.title}</a>
+        <a href={behind(l, part)}>{l.title}</a>
         <span class="sub">before {l.before.replace(/_/g, ' ')}</span>
       </>
     ),
@@ -138,8 +135,9 @@ function Drawing({ svg, sankey }: { svg: string; sankey: Sankey | null }) {
 }
 
 export function SankeySection({ from, to }: { from: string; to: string }) {
-  const sankey = useApi<Sankey>(apiUrl('sankey', { from, to }));
-  const drawing = useApi<string>(apiUrl('sankey', { from, to, format: 'svg' }));
+  const part = partOf(route.use().query);
+  const sankey = useApi<Sankey>(apiUrl('sankey', { from, to, ...part }));
+  const drawing = useApi<string>(apiUrl('sankey', { from, to, ...part, format: 'svg' }));
   const data = sankey.data;
   const notes = data
     ? [
@@ -164,10 +162,17 @@ export function SankeySection({ from, to }: { from: string; to: string }) {
         )
       }
     >
+      <PartFilters part={part} window={{ from, to }} />
       <Waiting loaded={drawing} height={360}>
         {(svg) =>
           data?.deployed_gpu_seconds === 0 ? (
-            <Empty title="No GPU was there in this window" />
+            <Empty
+              title={
+                isPart(part)
+                  ? 'Nothing of this part of the fleet was there in this window'
+                  : 'No GPU was there in this window'
+              }
+            />
           ) : (
             <Drawing svg={svg} sankey={data} />
           )
@@ -189,7 +194,7 @@ export function SankeySection({ from, to }: { from: string; to: string }) {
           </summary>
           <Table
             label="Losses"
-            columns={lossColumns(data.currency)}
+            columns={lossColumns(data.currency, part)}
             rows={data.losses}
             rowKey={(l) => l.before + l.name}
           />

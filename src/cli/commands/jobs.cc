@@ -17,7 +17,7 @@ namespace {
 struct JobsOptions {
   WindowOptions window;
   PageOptions page{.sort = "gpu_seconds", .limit = 50};
-  std::string user, workflow, search;
+  std::string user, workflow, search, cluster, partition, model, account;
   bool running = false, exact = false;
 };
 
@@ -33,6 +33,8 @@ Status RunJobs(Context& context, const JobsOptions& o) {
       .Add("user", o.user)
       .Add("workflow", o.workflow)
       .Add("q", o.search);
+  query.Add("cluster", o.cluster).Add("partition", o.partition).Add("model", o.model);
+  query.Add("account", o.account);
   o.page.AddTo(&query, kShortNames);
   query.Add("running", o.running ? "true" : "").Add("exact", o.exact ? "true" : "");
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
@@ -98,6 +100,10 @@ Args AddJobs(Args app, Run* run) {
   AddWindowOptions(sub, &o->window, "-1h");
   sub.Option("--user NAME", o->user, "Jobs of this user alone");
   sub.Option("--workflow NAME", o->workflow, "Jobs of this workflow alone");
+  sub.Option("--cluster NAME", o->cluster, "Jobs that held GPUs of this cluster's hosts");
+  sub.Option("--partition NAME", o->partition, "Jobs that held GPUs of this partition's hosts");
+  sub.Option("--model NAME", o->model, "Jobs that held GPUs of hosts of this model");
+  sub.Option("--account NAME", o->account, "Jobs of this account, as the scheduler names it");
   sub.Option("--search TEXT", o->search, "Jobs with this text in id, name, user or workflow");
   sub.Flag("--running", o->running, "Jobs that run now alone");
   AddPageOptions(

@@ -49,10 +49,23 @@ std::string SankeyCard(const Json& sankey, const ViewOptions& v) {
   const auto compound = sankey["compound"].number();
   out += fmt::format("{} GPU-hours deployed; OFU over all of them {}\n\n", GpuHours(deployed),
                      compound ? Percent(compound) : std::string("not computable"));
-  const int bar = std::clamp(v.width - kName - 3 * kNumber - 2, 10, 50);
+  // A column of money where any is known.
+  const std::vector<Json>& losses = sankey["losses"].array();
+  const bool priced =
+      sankey["deployed_money"].number().has_value() ||
+      std::ranges::any_of(losses, [](const Json& l) { return l["money"].number().has_value(); });
+  const std::string& currency = sankey["currency"].text();
+  const auto money = [&](const Json& amount, bool loss) {
+    if (!priced) return std::string();
+    const auto known = amount.number();
+    return PadLeft(known ? fmt::format("{:.2f}", *known) : loss ? "-" : "", kNumber + 2);
+  };
+  const int bar =
+      std::clamp(v.width - kName - 3 * kNumber - (priced ? kNumber + 2 : 0) - 2, 10, 50);
   out += Paint(v, Tone::kDim,
                PadRight("", kName) + PadLeft("GPU-h", kNumber) + PadLeft("of all", kNumber) +
-                   PadLeft("of above", kNumber)) +
+                   PadLeft("of above", kNumber) +
+                   (priced ? PadLeft(currency.empty() ? "money" : currency, kNumber + 2) : "")) +
          "\n";
   double left = 1;
   for (const Line& line : LinesOf(sankey)) {
@@ -68,7 +81,10 @@ std::string SankeyCard(const Json& sankey, const ViewOptions& v) {
     const Tone tone = line.is_loss ? Tone::kLost : Tone::kPlain;
     out += Paint(v, tone, PadRight(name, kName)) + PadLeft(GpuHours(*seconds), kNumber) +
            PadLeft(Percent(row["of_deployed"].number()), kNumber) +
-           PadLeft(line.is_loss ? "" : Percent(row["of_previous"].number()), kNumber) + "  " +
+           PadLeft(line.is_loss ? "" : Percent(row["of_previous"].number()), kNumber) +
+           (row["name"].text() == "deployed" ? money(sankey["deployed_money"], false)
+                                             : money(row["money"], line.is_loss)) +
+           "  " +
            (line.is_loss ? WaterfallBar(v, bar, std::max(0.0, left), share)
                          : WaterfallBar(v, bar, share, 0)) +
            "\n";

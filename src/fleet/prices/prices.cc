@@ -111,7 +111,7 @@ Money PriceHistory::Over(Micros from, Micros to) const {
 
 StatusOr<Prices> Prices::Parse(std::string_view text, const hardware::Catalog& catalog) {
   Prices out;
-  const toml::parse_result parsed = toml::parse(text);
+  const toml::parse_result parsed = ParseToml(text);
   if (!parsed) {
     return InvalidArgument("line {}: {}; the file must be TOML", parsed.error().source().begin.line,
                            Printable(parsed.error().description()));

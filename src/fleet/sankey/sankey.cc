@@ -3,12 +3,11 @@
 #include <algorithm>
 #include <functional>
 
+#include "fleet/sankey/measured.h"
 #include "fmt/format.h"
 
 namespace flopwatch::fleet {
 namespace {
-
-using efficiency::UsageSums;
 
 constexpr std::string_view kNoScheduler =
     "no scheduler says which hosts are down, drained or in maintenance";
@@ -18,7 +17,7 @@ constexpr std::string_view kNobodySays =
 struct LossSpec {
   std::string_view name, title;
 };
-constexpr LossSpec kUnmeasured = {"unmeasured", "not measured"};
+constexpr LossSpec kUnmeasured = {kUnmeasuredName, "not measured"};
 constexpr LossSpec kMigUncovered = {"mig_uncovered", "SMs of no instance"};
 constexpr LossSpec kIdleQueued = {"idle_hosts_queued", "idle hosts, jobs wait"};
 constexpr LossSpec kFreeQueued = {"free_queued", "free, jobs wait"};
@@ -33,12 +32,8 @@ constexpr OutSpec kOut[] = {{HostLoss::kDown, {"down", "down"}},
 
 struct LevelSpec {
   std::string_view name, title;
-  LossSpec loss;  // of what did not get here
-  // Of a level that is measured: its sum, the seconds in which its counter was there, and the
-  // reason where it never was.
-  double (*sum)(const UsageSums&) = nullptr;
-  double (*span)(const UsageSums&) = nullptr;
-  std::string_view missing = {};
+  LossSpec loss;                  // of what did not get here
+  std::string_view missing = {};  // of a level that is measured: the reason where it never was
 };
 constexpr std::array<LevelSpec, kSankeyLevels> kSpecs = {{
     {"deployed", "deployed", {}},
@@ -48,62 +43,24 @@ constexpr std::array<LevelSpec, kSankeyLevels> kSpecs = {{
     {"busy",
      "busy",
      {"allocated_idle", "held, no kernel runs"},
-     [](const UsageSums& s) { return s.gpu_util_s; },
-     [](const UsageSums& s) { return s.gpu_util_span_s; },
      "no exporter reports DCGM_FI_DEV_GPU_UTIL or DCGM_FI_PROF_GR_ENGINE_ACTIVE"},
     {"sm_active",
      "SMs active",
      {"sm_idle", "SMs idle"},
-     [](const UsageSums& s) { return s.sm_active_s; },
-     [](const UsageSums& s) { return s.sm_active_span_s; },
      "no exporter reports DCGM_FI_PROF_SM_ACTIVE"},
     {"tensor_active",
      "tensor active",
      {"tensor_idle", "tensor cores idle"},
-     [](const UsageSums& s) { return s.tensor_s; },
-     [](const UsageSums& s) { return s.tensor_span_s; },
      "no exporter reports a DCGM_FI_PROF_PIPE_TENSOR_ACTIVE that lives"},
     {"full_clock",
      "full clock = OFU",
      {"below_full_clock", "below full clock"},
-     [](const UsageSums& s) { return s.ofu.ofu_s; },
-     [](const UsageSums& s) { return s.ofu.computable_s; },
      "OFU is computable nowhere: tensor activity, SM clock or the GPU model is not known"},
 }};
 const LevelSpec& SpecOf(SankeyLevel level) { return kSpecs[static_cast<size_t>(level)]; }
 
-constexpr auto kFirstMeasured = static_cast<size_t>(SankeyLevel::kBusy);
 // Less than this of a window is rounding of its edges.
 constexpr double kRounding = 1e-6;
-
-// What the measured levels come to below `top`, and how much of it their counters were missing.
-struct Measured {
-  std::array<double, kSankeyLevels> least{}, missing{}, covered{};
-  std::array<bool, kSankeyLevels> known{};
-};
-Measured MeasuredOf(const SankeyInput& in, double top) {
-  const UsageSums& sums = in.measured;
-  Measured m;
-  double below = 0, below_span = 0;
-  for (size_t k = kSankeyLevels; k-- > kFirstMeasured;) {
-    const double all = kSpecs[k].span(sums), own = kSpecs[k].sum(sums);
-    m.known[k] = all > 0;
-    const double span = in.covered_s.has_value() ? std::min(all, (*in.covered_s)[k]) : all;
-    m.covered[k] = span;
-    const double missing = std::max(0.0, top - span);
-    // What the level below shows, this one has at least: in the time that its counter was missing
-    // and the other was there. Where both were there and the level below shows more, that is a
-    // contradiction (or clocks above the maximum tensor clock), and none of this one's time.
-    const double lift =
-        std::clamp(below - own, 0.0, std::min(missing, std::max(0.0, below_span - span)));
-    m.least[k] = own + lift;
-    m.missing[k] = missing - lift;
-    if (!m.known[k]) continue;
-    below = m.least[k];
-    below_span = std::max(span, below_span);
-  }
-  return m;
-}
 
 class Builder {
  public:
@@ -114,10 +71,10 @@ class Builder {
 
   Sankey Build() {
     out_.deployed_s = std::max(0.0, in_.deployed_s);
-    if (in_.money.has_value() && in_.hosts.has_value())
-      out_.deployed_money = in_.hosts->deployed.money.priced_s > 0
-                                ? std::optional(in_.hosts->deployed.money.amount)
-                                : std::nullopt;
+    if (in_.money.has_value()) {
+      const Money& cost = in_.hosts.has_value() ? in_.hosts->deployed.money : in_.money->cost();
+      if (cost.priced_s > 0) out_.deployed_money = cost.amount;
+    }
     Row(SankeyLevel::kDeployed).gpu_seconds = above_ = out_.deployed_s;
     above_known_ = above_;
     if (in_.schedulable_s.has_value()) {
@@ -152,9 +109,8 @@ class Builder {
     SankeyLoss& lost =
         out_.losses.emplace_back(SankeyLoss{loss.name, loss.title, before, seconds, {}});
     if (in_.money.has_value()) {
-      const auto known = in_.money->find({loss.name, before});
-      if (known != in_.money->end()) {
-        lost.money = known->second;
+      if (before > SankeyLevel::kAllocated) {
+        lost.money = in_.money->Of(loss.name, before, seconds);
       } else if (money.priced_s > 0) {  // time without a price is not free
         lost.money = money.amount;
       }
@@ -164,7 +120,8 @@ class Builder {
   // At most what keeps `level_s` for the level.
   void LosePart(const LossSpec& loss, SankeyLevel before, const PricedTime& part, double level_s) {
     const double room = above_ - std::min(above_, level_s);
-    Lose(loss, before, std::min(room, part.gpu_seconds), part.money);
+    const double taken = std::min(room, part.gpu_seconds);
+    if (taken > 0) Lose(loss, before, taken, part.money * (taken / part.gpu_seconds));
   }
   void OutOfService() {
     if (!in_.hosts.has_value()) return;
@@ -195,28 +152,16 @@ class Builder {
       if (out_.deployed_s > 0) out_.compound = 0;
       return;
     }
-    const Measured m = MeasuredOf(in_, top);
-    double unmeasured = 0;
+    const Measured m = MeasuredOf(in_.measured, top, KnownOf(in_.measured), in_.covered_s);
     for (size_t k = kFirstMeasured; k < kSankeyLevels; ++k) {
-      const auto level = static_cast<SankeyLevel>(k);
-      SankeyRow& row = Row(level);
+      SankeyRow& row = out_.levels[k];
       row.coverage = std::min(1.0, m.covered[k] / top);
-      if (!m.known[k]) {
-        row.why_unknown = kSpecs[k].missing;
-        continue;
-      }
-      // Time that was missing at a level above and is not missing here is in that one's loss.
-      const double before = above_;
-      Lose(kUnmeasured, level,
-           std::clamp(m.missing[k] - unmeasured, 0.0, std::max(0.0, before - m.least[k])));
-      unmeasured += before - above_;
-      Reach(level, m.least[k]);
+      if (!m.known[k]) row.why_unknown = kSpecs[k].missing;
     }
-    if (m.known[kSankeyLevels - 1]) {
-      out_.compound = above_ / out_.deployed_s;
-    } else {
-      Lose(kUnmeasured, SankeyLevel::kFullClock, above_);
-    }
+    WalkDown(
+        m, top, [&](SankeyLevel level, double seconds) { Lose(kUnmeasured, level, seconds); },
+        [&](SankeyLevel level, double seconds) { Reach(level, seconds); });
+    if (m.known[kSankeyLevels - 1]) out_.compound = above_ / out_.deployed_s;
   }
 
   void Notes() {
@@ -235,14 +180,7 @@ class Builder {
           "{} GPUs were seen on hosts that no list of the scheduler has: they count as deployed.",
           in_.not_listed));
     }
-    if (in_.money.has_value() && in_.hosts.has_value() && out_.deployed_s > 0) {
-      const double priced = in_.hosts->deployed.money.priced_s / out_.deployed_s;
-      if (priced < 1 - kRounding) {
-        out_.notes.push_back(fmt::format(
-            "A price is known of {:.1f} % of the deployed GPU time; money is of that part.",
-            100 * priced));
-      }
-    }
+    if (in_.money.has_value()) PriceNote();
     if (out_.draining_work_s > kRounding) {
       out_.notes.push_back(
           fmt::format("{:.1f} GPU-hours of 'schedulable' were held on hosts that take no new work.",
@@ -272,6 +210,21 @@ class Builder {
     }
   }
 
+  void PriceNote() {
+    const auto share = [](const Money& of, double seconds) {
+      return seconds > 0 ? std::min(1.0, of.priced_s / seconds) : 1;
+    };
+    const double held = share(in_.money->cost(), in_.money->held_s());
+    const double deployed =
+        in_.hosts.has_value() ? share(in_.hosts->deployed.money, out_.deployed_s) : held;
+    if (std::min(held, deployed) >= 1 - kRounding) return;
+    out_.notes.push_back(fmt::format(
+        "A price is known of {:.1f} % of the deployed GPU time{}; money is of that part.",
+        100 * deployed,
+        in_.held.has_value() ? fmt::format(" and of {:.1f} % of the allocated time", 100 * held)
+                             : ""));
+  }
+
   const SankeyInput& in_;
   Sankey out_;
   double above_ = 0;        // what is left of the level above, after the losses named so far
@@ -287,11 +240,6 @@ std::string_view SankeyLevelTitle(SankeyLevel level) { return SpecOf(level).titl
 std::string_view DeployedFromName(DeployedFrom from) {
   static constexpr std::string_view kNames[] = {"gpus_seen", "scheduler", "inventory", "several"};
   return kNames[static_cast<size_t>(from)];
-}
-
-void AddCovered(double held_s, const UsageSums& measured, SankeyInput::Covered* covered) {
-  for (size_t k = kFirstMeasured; k < kSankeyLevels; ++k)
-    (*covered)[k] += std::min(held_s, kSpecs[k].span(measured));
 }
 
 Sankey MakeSankey(const SankeyInput& input) { return Builder(input).Build(); }

@@ -35,7 +35,6 @@
 
 #include <array>
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -71,6 +70,29 @@ enum class DeployedFrom : uint8_t {
 };
 std::string_view DeployedFromName(DeployedFrom from);
 
+// What measured losses cost where not all of a chain's GPUs have one price: made of parts of the
+// held time, each with a price of its own (a host's, a job's). A loss of the whole chain costs its
+// GPU-seconds at the mean price that this loss has over the parts; when in the window a part's
+// losses were is not known, so its price is the mean over what it held. Time without a price adds
+// GPU-seconds and no money.
+class LossPrices {
+ public:
+  // `measured` of the whole chain: it decides which levels are known.
+  explicit LossPrices(const efficiency::UsageSums& measured);
+  // A part held so many GPU-seconds, which cost `cost`, and so much was measured of them.
+  void Add(double held_s, const efficiency::UsageSums& measured, const Money& cost);
+  // What so many GPU-seconds of a loss below `allocated` cost. Absent: no price of any is known.
+  std::optional<double> Of(std::string_view loss, SankeyLevel before, double gpu_seconds) const;
+  // Of all parts.
+  double held_s() const { return all_.gpu_seconds; }
+  const Money& cost() const { return all_.money; }
+
+ private:
+  std::array<bool, kSankeyLevels> known_;
+  PricedTime all_;
+  std::array<PricedTime, kSankeyLevels> unmeasured_{}, lost_{};  // by the level not reached
+};
+
 // GPU-seconds of a window, as far as they are known.
 struct SankeyInput {
   DeployedFrom deployed_from = DeployedFrom::kSeen;
@@ -86,9 +108,8 @@ struct SankeyInput {
   std::optional<Held> held;
   // The same host by host, where it is known: what the losses above `allocated` are made of.
   std::optional<HostTime> hosts;
-  // What a measured loss cost, by its name and level; none where no price is known.
-  using LossMoney = std::map<std::pair<std::string_view, SankeyLevel>, double>;
-  std::optional<LossMoney> money;
+  // Where there are prices; those of hosts are in `hosts`.
+  std::optional<LossPrices> money;
   // Hosts that are deployed by a list and were never seen, and GPUs seen that no list has.
   int64_t never_seen = 0, not_listed = 0;
   // How old what the scheduler said last is, where that is long; 0 = it is not.

@@ -45,8 +45,13 @@ std::vector<Column> ColumnsOf(const Sankey& sankey) {
 
 class Drawing {
  public:
-  Drawing(const Sankey& sankey, absl::FunctionRef<std::string(const SankeyLoss&)> link)
-      : deployed_(sankey.deployed_s), link_(link), columns_(ColumnsOf(sankey)) {
+  Drawing(const Sankey& sankey, std::string_view currency,
+          absl::FunctionRef<std::string(const SankeyLoss&)> link)
+      : deployed_(sankey.deployed_s),
+        deployed_money_(sankey.deployed_money),
+        currency_(currency),
+        link_(link),
+        columns_(ColumnsOf(sankey)) {
     size_t most = 1;
     for (const Column& c : columns_) most = std::max(most, c.losses.size());
     height_ = kTop + kFlowHeight + kLabelGap + kLabelStep * static_cast<double>(most) + 8;
@@ -69,6 +74,11 @@ class Drawing {
   double HeightOf(double seconds) const {
     return deployed_ > 0 ? kFlowHeight * seconds / deployed_ : 0;
   }
+  // "; 12.50 EUR"; "" where no price is known.
+  std::string Cost(const std::optional<double>& money) const {
+    if (!money.has_value()) return "";
+    return fmt::format("; {:.2f}{}{}", *money, currency_.empty() ? "" : " ", currency_);
+  }
   void Rect(double x, double y, double width, double height, std::string_view kind,
             std::string_view color, double opacity, std::string_view title) {
     out_ += fmt::format(
@@ -84,8 +94,9 @@ class Drawing {
   void DrawColumn(size_t k) {
     const Column& c = columns_[k];
     const double x = kLeft + step_ * static_cast<double>(k), height = HeightOf(c.seconds);
-    const std::string title = fmt::format("{}: {}, {} of deployed", SankeyLevelTitle(c.level),
-                                          Hours(c.seconds), Share(c.seconds, deployed_));
+    const std::string title =
+        fmt::format("{}: {}, {} of deployed{}", SankeyLevelTitle(c.level), Hours(c.seconds),
+                    Share(c.seconds, deployed_), k == 0 ? Cost(deployed_money_) : "");
     if (k + 1 < columns_.size()) {
       Rect(x + kBar, kTop, step_ - kBar, HeightOf(columns_[k + 1].seconds), "flow", "#4c8bd6", 0.28,
            title);
@@ -106,8 +117,8 @@ class Drawing {
       const double height = std::max(HeightOf(loss->gpu_seconds), kThinnest);
       const bool unmeasured = loss->name == "unmeasured";
       const std::string title =
-          fmt::format("{}: {}, {} of deployed", loss->title, Hours(loss->gpu_seconds),
-                      Share(loss->gpu_seconds, deployed_));
+          fmt::format("{}: {}, {} of deployed{}", loss->title, Hours(loss->gpu_seconds),
+                      Share(loss->gpu_seconds, deployed_), Cost(loss->money));
       const std::string address = link_(*loss);
       if (!address.empty()) out_ += fmt::format("<a href=\"{}\">", HtmlEscape(address));
       const std::string_view kind = unmeasured ? "unmeasured" : "loss";
@@ -130,6 +141,8 @@ class Drawing {
   }
 
   const double deployed_;
+  const std::optional<double> deployed_money_;
+  const std::string_view currency_;
   absl::FunctionRef<std::string(const SankeyLoss&)> link_;
   const std::vector<Column> columns_;
   double height_ = 0, step_ = 0;
@@ -138,9 +151,9 @@ class Drawing {
 
 }  // namespace
 
-std::string SankeySvg(const Sankey& sankey,
+std::string SankeySvg(const Sankey& sankey, std::string_view currency,
                       absl::FunctionRef<std::string(const SankeyLoss& loss)> link) {
-  return Drawing(sankey, link).Draw();
+  return Drawing(sankey, currency, link).Draw();
 }
 
 }  // namespace flopwatch::fleet

@@ -11,8 +11,9 @@ namespace flopwatch::fleet {
 
 // One <svg> element without scripts and styles: a page colours it by its classes (sankey-level,
 // sankey-loss, sankey-unmeasured, sankey-flow), a file shows the colours it has. `link` gives the
-// address that a loss leads to; "" = none.
-std::string SankeySvg(const Sankey& sankey,
+// address that a loss leads to; "" = none. Titles say what a loss cost where that is known, in
+// `currency` ("" = none was named).
+std::string SankeySvg(const Sankey& sankey, std::string_view currency,
                       absl::FunctionRef<std::string(const SankeyLoss& loss)> link);
 
 }  // namespace flopwatch::fleet

@@ -87,6 +87,7 @@ jobs::StaticAssignment AssignmentOf(const Attempt& attempt) {
   a.name = attempt.job.name;
   a.user = attempt.job.user;
   a.workflow = WorkflowOf(attempt.job);
+  a.cluster = attempt.job.cluster;
   a.from = *attempt.job.start;
   a.to = attempt.running ? jobs::kOpenEnd : *attempt.until;
   return a;
@@ -140,10 +141,17 @@ AssignmentList AssignmentsOf(const AttemptList& list, absl::Span<const Books> bo
 }
 
 std::string AssignmentsCsv(absl::Span<const jobs::StaticAssignment> assignments) {
+  std::map<std::string_view, std::string_view> cluster_of;  // by id; "" = of several
+  for (const jobs::StaticAssignment& a : assignments) {
+    const auto [it, fresh] = cluster_of.try_emplace(a.job, a.cluster);
+    if (!fresh && it->second != a.cluster) it->second = "";
+  }
   std::string out = "gpu,from,to,job,user,workflow,name\n";
   for (const jobs::StaticAssignment& a : assignments) {
+    const bool shared = !a.cluster.empty() && cluster_of[a.job].empty();
+    const std::string job = shared ? jobs::KeyOfCluster(a.cluster, a.job) : a.job;
     out += fmt::format("{},{},{},{},{},{},{}\n", CsvCell(a.gpu), FormatTime(a.from),
-                       a.to == jobs::kOpenEnd ? "" : FormatTime(a.to), CsvCell(a.job),
+                       a.to == jobs::kOpenEnd ? "" : FormatTime(a.to), CsvCell(job),
                        CsvCell(a.user), CsvCell(a.workflow), CsvCell(a.name));
   }
   return out;

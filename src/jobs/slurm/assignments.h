@@ -39,7 +39,8 @@ AssignmentList AssignmentsOf(const AttemptList& list, absl::Span<const Books> bo
 std::string KeyOf(const JobRecord& job);
 const std::string& WorkflowOf(const JobRecord& job);
 
-// As the file `serve --jobs-file` reads (jobs::ParseStaticFile), with its header.
+// As the file `serve --jobs-file` reads (jobs::ParseStaticFile), with its header. A job whose id
+// another cluster's has too is named with its cluster.
 std::string AssignmentsCsv(absl::Span<const jobs::StaticAssignment> assignments);
 
 }  // namespace flopwatch::slurm

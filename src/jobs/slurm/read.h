@@ -64,15 +64,24 @@ struct GpuMapLine {
   std::string place;
 };
 
+// A record of a job in a text that users' names can forge, in the text's order; also one that was
+// refused.
+struct ListedJob {
+  int64_t raw_id = 0;        // 0 = not readable
+  std::optional<size_t> at;  // in Books::jobs; absent: it was refused
+  std::string place;
+};
+
 struct Books {
   std::string kind;  // the reader's name
   std::vector<JobRecord> jobs;
   std::vector<NodeRecord> nodes;
   std::vector<NodeEvent> events;
   std::vector<GpuMapLine> gpu_map;
-  LossCounts refused;           // records that are not above
-  LossCounts noted;             // records that are above, with something to know about them
-  uint64_t steps_left_out = 0;  // lines of job steps, whose job has a line of its own
+  std::vector<ListedJob> listed;  // of scontrol show job alone
+  LossCounts refused;             // records that are not above
+  LossCounts noted;               // records that are above, with something to know about them
+  uint64_t steps_left_out = 0;    // lines of job steps, whose job has a line of its own
 };
 
 // `file_name` (with its folders) matters for GPU map files alone, whose name is the GPU's index.

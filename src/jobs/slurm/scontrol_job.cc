@@ -5,6 +5,7 @@
 
 #include "base/text.h"
 #include "fmt/format.h"
+#include "jobs/slurm/listed.h"
 #include "jobs/slurm/readers.h"
 #include "jobs/slurm/record_writer.h"
 #include "jobs/slurm/scontrol_text.h"
@@ -181,18 +182,32 @@ void ReadScontrolJob(const ScontrolRecord& r, RecordWriter* w) {
   w->AddJob(std::move(job), times);
 }
 
+// 0 where it has none that can be read.
+int64_t IdOfRecord(const ScontrolRecord& r) {
+  const std::string_view text = r["JobId"];
+  int64_t id = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), id);
+  return error == std::errc() && end == text.data() + text.size() && id > 0 ? id : 0;
+}
+
 Status ReadScontrolJobs(const ReadInput& input, const ReadOptions& options, Books* books) {
   RecordWriter writer(options, books);
   ReadScontrol(
       input.text, kJobKeys,
       [&](const ScontrolRecord& record) {
         writer.Begin(fmt::format("line {}", record.line));
+        const size_t before = books->jobs.size();
         ReadScontrolJob(record, &writer);
+        ListedJob& listed = books->listed.emplace_back();
+        listed.place = writer.place();
+        listed.raw_id = IdOfRecord(record);
+        if (books->jobs.size() > before) listed.at = before;
       },
       [&](int line, std::string_view text) {
         CountLoss("stray_line", fmt::format("line {}", line),
                   fmt::format("'{}' belongs to no record", Printable(text, 60)), &books->refused);
       });
+  RefuseTwice(books);
   return writer.fatal();
 }
 

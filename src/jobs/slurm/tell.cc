@@ -50,6 +50,7 @@ jobs::StaticAssignment EndOf(const jobs::AttemptRecord& attempt) {
   a.name = attempt.name;
   a.user = attempt.user;
   a.workflow = attempt.workflow;
+  a.cluster = attempt.cluster;
   a.from = attempt.start;
   a.to = attempt.end;
   return a;
@@ -123,7 +124,7 @@ std::optional<Micros> NodesSince(const AttemptList& list, absl::Span<const Books
 }
 
 void TellNodes(absl::Span<const Books> books, const AttemptList& list, const TellOptions& options,
-               jobs::Books* to, Told* told) {
+               jobs::Books* to, jobs::JobIndex* index, Told* told) {
   const std::optional<Micros> at = LookedAt(list, options);
   std::map<std::string, std::vector<jobs::NodeRecord>> looked, out;  // by cluster
   for (const Books& b : books) {
@@ -156,6 +157,13 @@ void TellNodes(absl::Span<const Books> books, const AttemptList& list, const Tel
       ++told->events;
     }
   }
+  if (index != nullptr) {
+    for (const auto& [cluster, nodes] : looked) {
+      std::vector<std::string> names;
+      for (const jobs::NodeRecord& node : nodes) names.push_back(node.node);
+      index->NameNodes(cluster, names);
+    }
+  }
   if (!at.has_value()) return;  // nobody says when these nodes were there
   for (const auto& [cluster, nodes] : looked)
     to->TellNodes(cluster, *at, nodes, !options.nodes_missing);
@@ -185,7 +193,9 @@ Told Tell(absl::Span<const Books> books, const TellOptions& options, jobs::Books
           jobs::JobIndex* index) {
   Told told;
   const AttemptList list = MergeAttempts(books, options.as_of);
-  const AssignmentList assignments = AssignmentsOf(list, books);
+  AssignmentList assignments = AssignmentsOf(list, books);
+  for (auto* of : {&assignments.assignments, &assignments.times_only})
+    for (jobs::StaticAssignment& a : *of) a.cluster = ClusterOf(a.cluster, options);
   Records records;
   AddAttempts(list, assignments, options, &records, &told);
   AddWaiting(books, options, &records, &told);
@@ -194,14 +204,14 @@ Told Tell(absl::Span<const Books> books, const TellOptions& options, jobs::Books
   std::vector<jobs::StaticAssignment> vanished;
   if (options.whole_look && options.as_of.has_value()) {
     for (jobs::AttemptRecord& gone :
-         to->TellAllOpen(options.cluster, *options.as_of, records.open)) {
+         to->TellAllOpen(options.cluster, *options.as_of, records.open, options.unread)) {
       ++told.vanished;
       if (gone.start > 0) vanished.push_back(EndOf(gone));
     }
   } else {
     to->Tell(records.open);
   }
-  TellNodes(books, list, options, to, &told);
+  TellNodes(books, list, options, to, index, &told);
   if (index != nullptr) {
     index->Schedule(assignments.assignments);
     index->Schedule(assignments.times_only);

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "absl/types/span.h"
 #include "jobs/books.h"
@@ -18,6 +19,9 @@ struct TellOptions {
   std::optional<Micros> as_of;
   // They are one look, at as_of, at all jobs that wait or run, and at all nodes, of `cluster`.
   bool whole_look = false;
+  // Of a whole look: raw ids of jobs that are there and could not be read; they stay what they
+  // were.
+  std::vector<std::string> unread;
   // Not all of the nodes could be read: those that are not there stay what they were.
   bool nodes_missing = false;
   std::string cluster;  // of nodes and events that do not name theirs

@@ -59,7 +59,7 @@ StatusOr<ToldFiles> TellFiles(absl::Span<const NamedText> files, const ReadOptio
   std::vector<Books> all;
   for (const NamedText& file : files) {
     auto books = ReadBooks(file.text, file.name, reading);
-    if (!books.ok()) return Annotate(books.status(), Printable(file.name));
+    if (!books.ok()) return books.status();  // names the file
     out.files.push_back({.name = file.name,
                          .kind = books->kind,
                          .jobs = books->jobs.size(),

@@ -130,7 +130,8 @@ class AttemptTaker : public RowTaker {
                                      .user = a->user,
                                      .workflow = a->workflow,
                                      .from = a->start,
-                                     .to = a->end});
+                                     .to = a->end,
+                                     .cluster = a->cluster});
   }
 
   TableBooks* const books_;

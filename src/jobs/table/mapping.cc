@@ -146,41 +146,16 @@ class MappingParser {
   int sections_ = 0;
 };
 
-// The line of a table's header without a name behind its bracket, or 0. toml++ 3.3 takes it for
-// granted that there is one: in a debug build it ends the program, in others it is not defined.
-int LineOfNamelessHeader(std::string_view text) {
-  int line = 1;
-  for (size_t at = 0; at < text.size(); ++line) {
-    const size_t end = std::min(text.find('\n', at), text.size());
-    std::string_view rest = text.substr(at, end - at);
-    at = end + 1;
-    const auto skip = [&] {
-      rest.remove_prefix(std::min(rest.find_first_not_of(" \t"), rest.size()));
-    };
-    skip();
-    if (!rest.starts_with('[')) continue;
-    rest.remove_prefix(rest.starts_with("[[") ? 2 : 1);
-    skip();
-    const char c = rest.empty() ? '\n' : rest.front();
-    const bool name = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') ||
-                      c == '_' || c == '-' || c == '"' || c == '\'' || c == ']';
-    if (!name) return line;
-  }
-  return 0;
-}
-
 }  // namespace
 
 StatusOr<Mapping> ParseMapping(std::string_view text, std::string_view name) {
   if (text.size() > kMaxMappingBytes)
     return InvalidArgument("{}: a mapping file has at most {} bytes", Printable(name),
                            kMaxMappingBytes);
-  if (const int line = LineOfNamelessHeader(text); line > 0)
-    return InvalidArgument("{}:{}: a table needs its name on the line of its bracket: [attempt]",
-                           Printable(name), line);
-  const toml::parse_result parsed = toml::parse(WithoutByteOrderMark(text));
+  const toml::parse_result parsed = ParseToml(WithoutByteOrderMark(text));
   if (!parsed)
-    return InvalidArgument("{}:{}: {}", Printable(name), parsed.error().source().begin.line,
+    return InvalidArgument("{}:{}: {}; a mapping file is TOML", Printable(name),
+                           parsed.error().source().begin.line,
                            Printable(parsed.error().description()));
   Mapping mapping;
   FW_RETURN_IF_ERROR(MappingParser(Printable(name), &mapping).Run(parsed.table()));

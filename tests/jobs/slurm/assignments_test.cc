@@ -77,7 +77,24 @@ TEST(AssignmentsTest, APrologThatDoesNotNameItsCluster) {
   const AttemptList attempts = MergeAttempts(books, {});
   EXPECT_EQ(attempts.counts.map_lines_placed, 1u);
   EXPECT_EQ(attempts.counts.map_lines_ambiguous, 1u);
-  EXPECT_THAT(Lines(AssignmentsOf(attempts, books)), ElementsAre("n2:nvidia5 7 1000-1300"));
+  const AssignmentList list = AssignmentsOf(attempts, books);
+  EXPECT_THAT(Lines(list), ElementsAre("n2:nvidia5 7 1000-1300"));
+  EXPECT_EQ(list.assignments[0].cluster, "b");
+}
+
+// In a file for a server there are no clusters: an id that two of them have is written out.
+TEST(AssignmentsTest, AFileNamesTheClusterWhereItMust) {
+  const std::vector<Books> books = {
+      ReadOk("JobIDRaw|Cluster|User|State|Start|End|ElapsedRaw|AllocTRES|NodeList|JobName\n"
+             "7|a|ann|COMPLETED|1000|1600|600|gres/gpu=1|n1|x\n"
+             "7|b|bob|COMPLETED|1000|1300|300|gres/gpu=1|n2|y\n"
+             "8|a|ann|COMPLETED|1000|1600|600|gres/gpu=1|n3|x\n"),
+      ReadOk("job,node,gpus\n7,n1,0\n7,n2,0\n8,n3,0\n")};
+  const std::string csv =
+      AssignmentsCsv(AssignmentsOf(MergeAttempts(books, {}), books).assignments);
+  EXPECT_THAT(csv, HasSubstr(",a:7,ann"));
+  EXPECT_THAT(csv, HasSubstr(",b:7,bob"));
+  EXPECT_THAT(csv, HasSubstr(",8,ann"));
 }
 
 TEST(AssignmentsTest, TheFileIsReadAsItWasMeant) {

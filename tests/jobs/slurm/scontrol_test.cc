@@ -1,7 +1,9 @@
 // scontrol's text, by hand: what a name can do to it, several GRES lines, -o.
 #include <gmock/gmock.h>
 
+#include "fmt/format.h"
 #include "helpers.h"
+#include "jobs/slurm/listed.h"
 
 namespace flopwatch::slurm {
 namespace {
@@ -71,6 +73,35 @@ TEST(ScontrolJob, ForgedByANewlineInTheName) {
   EXPECT_THAT(forged.jobs, IsEmpty());
   EXPECT_EQ(Counts(forged.refused), "key_twice 1");
   EXPECT_THAT(forged.refused.at("key_twice").examples[0], HasSubstr("use squeue --json"));
+}
+
+// A name in which a whole record is: of a text alone one sees that a job is there twice, and then
+// neither is believed, nor the record before, which is cut short.
+TEST(ScontrolJob, AJobThatIsThereTwice) {
+  const auto record = [](int id) { return fmt::format("JobId={} JobName=x\n{}\n", id, kBody); };
+  const Books books =
+      ReadOk(record(1) + record(2) + record(3) + record(4) + record(3), ReadOptions{});
+  EXPECT_EQ(Counts(books.refused), "before_forged 2, job_twice 2");
+  ASSERT_THAT(books.jobs, SizeIs(1));
+  EXPECT_EQ(books.jobs[0].raw_id, 1);
+  ASSERT_THAT(books.listed, SizeIs(5));
+  EXPECT_EQ(books.listed[0].at, 0u);
+  EXPECT_EQ(books.listed[4].at, std::nullopt);
+  EXPECT_THAT(books.refused.at("job_twice").examples[0], HasSubstr("several looks are in one"));
+}
+
+TEST(ScontrolJob, AListOfIdsSaysWhichAreReal) {
+  const auto record = [](int id) { return fmt::format("JobId={} JobName=x\n{}\n", id, kBody); };
+  Books books = ReadOk(record(1) + record(2) + record(99) + record(98) + record(3), ReadOptions{});
+  EXPECT_THAT(books.jobs, SizeIs(5));
+  RefuseUnlisted(ReadIdList("1\n 2\n\n3\n").value(), &books);
+  EXPECT_EQ(Counts(books.refused), "before_forged 1, not_listed 2");
+  ASSERT_THAT(books.jobs, SizeIs(2));
+  EXPECT_EQ(books.jobs[0].raw_id, 1);
+  EXPECT_EQ(books.jobs[1].raw_id, 3);
+  EXPECT_EQ(books.listed[4].at, 1u);
+  EXPECT_FALSE(ReadIdList("1\n2_5\n").ok());
+  EXPECT_FALSE(ReadIdList("-1").ok());
 }
 
 TEST(ScontrolJob, OneLine) {

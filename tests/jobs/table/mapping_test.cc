@@ -62,7 +62,9 @@ TEST(Mapping, WhatIsWrongIsRefusedWithAPlaceAndAWayOut) {
   const WrongMap wrong[] = {
       WrongMap{"", "needs one of [attempt], [pool] and [host]"},
       WrongMap{"[attempt\n", "map.toml:1:"},
-      WrongMap{"delimiter = ','\n [ \nattempt]\n", "map.toml:2: a table needs its name"},
+      WrongMap{"delimiter = ','\n [ \nattempt]\n",
+               "map.toml:2: a table needs its name on the line of its bracket: [name]; a "
+               "mapping file is TOML"},
       WrongMap{"[attempt]\nstart='s'\nend='e'\ngpus='n'\n", "map.toml:1: [attempt] needs job"},
       WrongMap{"[attempt]\njob='j'\nstart='s'\ngpus='n'\n", "one of end and duration"},
       WrongMap{"[attempt]\njob='j'\nstart='s'\nend='e'\nduration='d'\ngpus='n'\n",

@@ -1,31 +1,14 @@
 // The hosts behind a loss above "allocated", and the GPUs of one host.
 import { apiUrl, getJson, GpuNow, Gpus, SankeyNode, SankeyNodes } from '../api';
 import { count, duration, gpuHours, money, percent, shortModel, shortUuid, unit } from '../format';
+import { kPage, ListSection, offsetOf } from '../list';
 import { useApi } from '../live';
+import { PartChips, partOf } from '../part';
 import { gpuPath, jobPath, link, navigate, route, windowOf, withQuery } from '../route';
 import { hostLosses, reasonsText } from '../sankey';
-import {
-  CsvButton,
-  Dot,
-  Empty,
-  Flags,
-  Name,
-  Pager,
-  Ratio,
-  Section,
-  Select,
-  Table,
-  TableColumn,
-  Value,
-  Waiting,
-} from '../ui';
-import { WindowNote } from '../usage';
+import { Dot, Empty, Flags, Name, Ratio, Select, TableColumn, Value } from '../ui';
 
-const kPage = 50;
 const kCsvRows = 100_000;
-
-const offsetOf = (query: URLSearchParams): number =>
-  Math.max(0, Number.parseInt(query.get('offset') ?? '', 10) || 0);
 
 const hostColumns = (currency: string | null): TableColumn<SankeyNode>[] => [
   {
@@ -106,63 +89,54 @@ export function HostsPage() {
   const { query } = route.use();
   const loss = query.get('loss') ?? 'idle_hosts';
   const offset = offsetOf(query);
-  const asked = { ...windowOf(query), loss };
+  const { cluster, partition, model } = partOf(query);
+  const part = { cluster, partition, model };
+  const asked = { ...windowOf(query), ...part, loss };
   const hosts = useApi<SankeyNodes>(
     apiUrl('sankey/nodes', { ...asked, limit: kPage, offset: offset || null }),
     { main: true },
   );
   return (
-    <Section
+    <ListSection
       title={`Hosts behind: ${hostLosses[loss] ?? loss}`}
-      actions={
+      label="Hosts behind the loss"
+      what="hosts"
+      loaded={hosts}
+      height={600}
+      csv={{
+        file: 'hosts.csv',
+        make: async () =>
+          hostsCsv(
+            await getJson<SankeyNodes>(apiUrl('sankey/nodes', { ...asked, limit: kCsvRows })),
+          ),
+      }}
+      filters={
         <>
-          {hosts.data && <WindowNote window={hosts.data.window} />}
-          <CsvButton
-            file="hosts.csv"
-            make={async () =>
-              hostsCsv(
-                await getJson<SankeyNodes>(apiUrl('sankey/nodes', { ...asked, limit: kCsvRows })),
-              )
-            }
+          <Select
+            label="Loss"
+            value={loss}
+            choices={hostLosses}
+            onChoose={(next) => navigate(withQuery({ loss: next, offset: null }))}
           />
+          <PartChips part={{ ...part, account: '' }} />
         </>
       }
-    >
-      <div class="filters">
-        <Select
-          label="Loss"
-          value={loss}
-          choices={hostLosses}
-          onChoose={(next) => navigate(withQuery({ loss: next, offset: null }))}
-        />
-        {hosts.data && (
-          <span class="note">
-            {gpuHours(hosts.data.gpu_seconds)} GPU-h on {count(hosts.data.nodes_total)} hosts
-          </span>
-        )}
-      </div>
-      <Waiting loaded={hosts} height={600}>
-        {(data) =>
-          data.nodes_total === 0 ? (
-            <Empty title="No host has this loss in the window">
-              <p>
-                <a href={link('/')}>Where GPU time went</a> shows the losses there are.
-              </p>
-            </Empty>
-          ) : (
-            <>
-              <Table
-                label="Hosts behind the loss"
-                columns={hostColumns(data.currency)}
-                rows={data.nodes}
-                rowKey={(n) => n.node}
-              />
-              <Pager total={data.nodes_total} limit={kPage} offset={offset} what="hosts" />
-            </>
-          )
-        }
-      </Waiting>
-    </Section>
+      note={(data) =>
+        `${gpuHours(data.gpu_seconds)} GPU-h on ${count(data.nodes_total)} hosts`
+      }
+      empty={
+        <Empty title="No host has this loss in the window">
+          <p>
+            <a href={link('/', part)}>Where GPU time went</a> shows the losses there are.
+          </p>
+        </Empty>
+      }
+      total={(data) => data.nodes_total}
+      columns={(data) => hostColumns(data.currency)}
+      rows={(data) => data.nodes}
+      rowKey={(n) => n.node}
+      offset={offset}
+    />
   );
 }
 
@@ -252,29 +226,25 @@ export function GpusPage() {
     { main: true },
   );
   return (
-    <Section title={node ? `GPUs of ${node}, now` : 'GPUs, now'}>
-      <Waiting loaded={gpus} height={400}>
-        {(data) =>
-          data.total === 0 ? (
-            <Empty title={node ? `No GPU of ${node} ever reported` : 'No GPU reported'}>
-              <p>
-                Only the scheduler or the inventory names it, or its exporter calls it something
-                else: <a href={link('/targets')}>Targets</a>.
-              </p>
-            </Empty>
-          ) : (
-            <>
-              <Table
-                label="GPUs"
-                columns={gpuColumns}
-                rows={data.gpus}
-                rowKey={(g) => `${g.gpu}/${g.gpu_instance}`}
-              />
-              <Pager total={data.total} limit={kPage} offset={offset} what="GPUs" />
-            </>
-          )
-        }
-      </Waiting>
-    </Section>
+    <ListSection
+      title={node ? `GPUs of ${node}, now` : 'GPUs, now'}
+      label="GPUs"
+      what="GPUs"
+      loaded={gpus}
+      height={400}
+      empty={
+        <Empty title={node ? `No GPU of ${node} ever reported` : 'No GPU reported'}>
+          <p>
+            Only the scheduler or the inventory names it, or its exporter calls it something
+            else: <a href={link('/targets')}>Targets</a>.
+          </p>
+        </Empty>
+      }
+      total={(data) => data.total}
+      columns={() => gpuColumns}
+      rows={(data) => data.gpus}
+      rowKey={(g) => `${g.gpu}/${g.gpu_instance}`}
+      offset={offset}
+    />
   );
 }

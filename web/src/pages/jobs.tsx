@@ -4,7 +4,9 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import { apiUrl, getJson, Job, Jobs } from '../api';
 import { Cell } from '../csv';
 import { count, gpuHours, percent, unit } from '../format';
+import { Chip } from '../list';
 import { useApi } from '../live';
+import { isPart, PartChips, partOf } from '../part';
 import { jobPath, link, navigate, route, windowOf, withQuery } from '../route';
 import { jobLosses } from '../sankey';
 import {
@@ -236,14 +238,6 @@ export function SearchField({
   );
 }
 
-function Chip({ name, value }: { name: string; value: string }) {
-  return (
-    <a class="chip" href={withQuery({ [name]: null, offset: null })} title="Take this filter away">
-      {name}: <b>{value}</b> <span aria-hidden="true">×</span>
-    </a>
-  );
-}
-
 // Ranked by a loss, the list shows it, beside the job.
 function columnsFor(sort: string): TableColumn<Job>[] {
   const loss = jobLosses[sort];
@@ -265,11 +259,13 @@ export function JobsPage() {
     'asc' | 'desc';
   const offset = Math.max(0, Number.parseInt(text('offset'), 10) || 0);
   const running = text('running') === 'true';
+  const part = partOf(query);
   const filters = {
     ...windowOf(query),
     q: text('q'),
     user: text('user'),
     workflow: text('workflow'),
+    ...part,
     running,
     sort,
     order: direction,
@@ -277,7 +273,12 @@ export function JobsPage() {
   const jobs = useApi<Jobs>(apiUrl('jobs', { ...filters, limit: kPage, offset: offset || null }), {
     main: true,
   });
-  const filtered = filters.q !== '' || filters.user !== '' || filters.workflow !== '' || running;
+  const filtered =
+    filters.q !== '' ||
+    filters.user !== '' ||
+    filters.workflow !== '' ||
+    isPart(part) ||
+    running;
 
   return (
     <Section
@@ -312,6 +313,7 @@ export function JobsPage() {
         </label>
         {filters.user && <Chip name="user" value={filters.user} />}
         {filters.workflow && <Chip name="workflow" value={filters.workflow} />}
+        <PartChips part={part} />
       </div>
       <Waiting loaded={jobs} height={600}>
         {(data) =>
@@ -324,6 +326,10 @@ export function JobsPage() {
                       q: null,
                       user: null,
                       workflow: null,
+                      cluster: null,
+                      partition: null,
+                      model: null,
+                      account: null,
                       running: null,
                       offset: null,
                     })}

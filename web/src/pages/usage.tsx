@@ -5,21 +5,10 @@ import { apiUrl, Figures, UsageBy, UsageGroup } from '../api';
 import { Chart } from '../chart';
 import { Cell } from '../csv';
 import { count, fixed, gpuHours, money, percent, percentNumber, signed } from '../format';
+import { kPage, ListSection, offsetOf } from '../list';
 import { useApi } from '../live';
 import { absolute, link, navigate, route, Window, windowOf, withQuery } from '../route';
-import {
-  CsvButton,
-  Empty,
-  Name,
-  Pager,
-  Ratio,
-  Section,
-  Select,
-  Table,
-  TableColumn,
-  Value,
-  Waiting,
-} from '../ui';
+import { Empty, Name, Ratio, Section, Select, TableColumn, Value } from '../ui';
 import { bounds, WindowNote } from '../usage';
 
 const kinds: Record<string, string> = {
@@ -37,7 +26,6 @@ const kinds: Record<string, string> = {
 // Who names them; where nobody does, all of the time is in one row.
 const fromBooks = new Set(['account', 'cluster', 'partition', 'qos', 'state']);
 
-const kPage = 50;
 const kLines = 5; // as many as there are colours: --line-1 …
 const kMaxPoints = 100; // of the server
 const kHourMs = 3_600_000;
@@ -310,7 +298,7 @@ export function UsagePage() {
   const by = (query.get('by') ?? '') in kinds ? (query.get('by') as string) : 'user';
   const sort = query.get('sort') ?? 'gpu_seconds';
   const direction = (query.get('order') ?? (sort === 'name' ? 'asc' : 'desc')) as 'asc' | 'desc';
-  const offset = Math.max(0, Number.parseInt(query.get('offset') ?? '', 10) || 0);
+  const offset = offsetOf(query);
   const compare = query.get('compare') === 'true';
   const usage = useApi<UsageBy>(
     apiUrl('usage', { ...window, by, compare_from: compare ? windowBefore(window) : null }),
@@ -319,78 +307,69 @@ export function UsagePage() {
   const data = usage.data;
   return (
     <>
-      <Section
+      <ListSection
         title="Usage"
-        actions={
-          data && (
-            <>
-              <WindowNote window={data.window} />
-              <CsvButton
-                file={`usage-${by}.csv`}
-                make={() => usageCsv(data, sorted(data.rows, sort, direction))}
+        label="Usage"
+        what="rows"
+        loaded={usage}
+        height={500}
+        csv={
+          data
+            ? {
+                file: `usage-${by}.csv`,
+                make: () => usageCsv(data, sorted(data.rows, sort, direction)),
+              }
+            : undefined
+        }
+        filters={
+          <>
+            <Select
+              label="A row for each"
+              value={by}
+              choices={kinds}
+              onChoose={(next) => navigate(withQuery({ by: next, offset: null }))}
+            />
+            <label class="check">
+              <input
+                type="checkbox"
+                checked={compare}
+                onChange={(e) =>
+                  navigate(withQuery({ compare: e.currentTarget.checked ? 'true' : null }))
+                }
               />
-            </>
+              compare with the window before
+            </label>
+          </>
+        }
+        note={({ total, currency }) =>
+          `${gpuHours(total.gpu_seconds)} GPU-h of ${count(total.jobs)} jobs` +
+          (total.cost !== null ? `, ${money(total.cost, currency)}` : '')
+        }
+        empty={
+          <Empty title="No job held a GPU in this window">
+            <p>
+              Jobs come from the exporters’ labels, a job file, or Slurm: <code>[slurm]</code> in
+              the configuration, or <code>flopwatch import slurm</code>.
+            </p>
+          </Empty>
+        }
+        above={(answer) =>
+          fromBooks.has(by) &&
+          answer.rows.every((g) => g.name === null) && (
+            <p class="note">
+              Nobody names the {kinds[by]}: let the server ask Slurm (<code>[slurm]</code> in the
+              configuration) or read its books (<code>flopwatch import slurm</code>).
+            </p>
           )
         }
+        total={(answer) => answer.rows.length}
+        columns={(answer) => columnsFor(answer.by, answer.currency, !!answer.compared_with)}
+        rows={(answer) => sorted(answer.rows, sort, direction).slice(offset, offset + kPage)}
+        rowKey={(g) => g.name ?? ''}
+        order={{ sort, direction }}
+        onOrder={(next, to) => navigate(withQuery({ sort: next, order: to, offset: null }))}
+        offset={offset}
       >
-        <div class="filters">
-          <Select
-            label="A row for each"
-            value={by}
-            choices={kinds}
-            onChoose={(next) => navigate(withQuery({ by: next, offset: null }))}
-          />
-          <label class="check">
-            <input
-              type="checkbox"
-              checked={compare}
-              onChange={(e) =>
-                navigate(withQuery({ compare: e.currentTarget.checked ? 'true' : null }))
-              }
-            />
-            compare with the window before
-          </label>
-          {data && (
-            <span class="note">
-              {gpuHours(data.total.gpu_seconds)} GPU-h of {count(data.total.jobs)} jobs
-              {data.total.cost !== null && `, ${money(data.total.cost, data.currency)}`}
-            </span>
-          )}
-        </div>
-        <Waiting loaded={usage} height={500}>
-          {(answer) =>
-            answer.rows_total === 0 ? (
-              <Empty title="No job held a GPU in this window">
-                <p>
-                  Jobs come from the exporters’ labels, a job file, or Slurm:{' '}
-                  <code>[slurm]</code> in the configuration, or <code>flopwatch import slurm</code>.
-                </p>
-              </Empty>
-            ) : (
-              <>
-                {fromBooks.has(by) && answer.rows.every((g) => g.name === null) && (
-                  <p class="note">
-                    Nobody names the {kinds[by]}: let the server ask Slurm (<code>[slurm]</code> in
-                    the configuration) or read its books (<code>flopwatch import slurm</code>).
-                  </p>
-                )}
-                <Table
-                  label="Usage"
-                  columns={columnsFor(answer.by, answer.currency, !!answer.compared_with)}
-                  rows={sorted(answer.rows, sort, direction).slice(offset, offset + kPage)}
-                  rowKey={(g) => g.name ?? ''}
-                  order={{ sort, direction }}
-                  onOrder={(next, to) =>
-                    navigate(withQuery({ sort: next, order: to, offset: null }))
-                  }
-                />
-                {answer.rows.length > kPage && (
-                  <Pager total={answer.rows.length} limit={kPage} offset={offset} what="rows" />
-                )}
-              </>
-            )
-          }
-        </Waiting>
         {data && data.notes.length > 0 && (
           <ul class="sankey-notes">
             {data.notes.map((note) => (
@@ -398,7 +377,7 @@ export function UsagePage() {
             ))}
           </ul>
         )}
-      </Section>
+      </ListSection>
       <Lines by={by} window={window} />
     </>
   );
