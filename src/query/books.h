@@ -39,7 +39,7 @@ struct AttemptsByJob {
   }
   // By its key; also of a job that the index does not know.
   const std::vector<jobs::AttemptRecord>* Of(std::string_view key) const {
-    const auto it = by_key.find(key);
+    const auto it = by_key.find(std::string(key));
     return it == by_key.end() ? nullptr : &jobs[it->second].attempts;
   }
 };

@@ -51,12 +51,13 @@ class WorkTable {
  public:
   struct Slot {
     int32_t entity = 0, job = 0;
-    uint32_t next = 0;  // index + 1 of another one of the same GPU
-    GpuWork work;
+    uint32_t next = 0;                           // index + 1 of another one of the same GPU
+    std::array<GpuWork, kStragglerParts> parts;  // of the window
   };
 
   // `only`: rows of other jobs are left out; 0 = all.
-  WorkTable(const Memory& memory, int32_t only) : memory_(memory), only_(only) {
+  WorkTable(const Memory& memory, store::Window window, int32_t only)
+      : memory_(memory), window_(window), only_(only) {
     memory.registry().ForEachEntity([&](const store::EntityRecord& e) {
       if (e.key.kind != telemetry::EntityKind::kGpu || e.id < 1) return;
       if (static_cast<size_t>(e.id) >= first_.size())
@@ -73,13 +74,21 @@ class WorkTable {
       if ((flags & (efficiency::kMigParent | efficiency::kFrozen)) != 0) continue;
       const int32_t job = JobOf(rows.job_set[i]);
       if (job <= 0 || (only_ != 0 && job != only_)) continue;
-      GpuWork* work = Find(rows.entity[i], job);
-      if (work == nullptr) continue;
+      Slot* slot = Find(rows.entity[i], job);
+      if (slot == nullptr) continue;
       for (size_t f = 0; f < v.size(); ++f) v[f] = rows.values[f][i];
-      work->Add(rows.ts[i], rows.span_ms[i] / 1e3, (flags & efficiency::kNoTensor) == 0, v);
+      const Micros part =
+          (rows.ts[i] - window_.from) * kStragglerParts / (window_.to - window_.from);
+      slot->parts[static_cast<size_t>(std::clamp<Micros>(part, 0, kStragglerParts - 1))].Add(
+          rows.ts[i], rows.span_ms[i] / 1e3, (flags & efficiency::kNoTensor) == 0, v);
     }
   }
 
+  // Adds the other parts to the first one, which is the whole from then on.
+  void Unite() {
+    for (Slot& slot : slots_)
+      for (size_t part = 1; part < slot.parts.size(); ++part) slot.parts[0] += slot.parts[part];
+  }
   const std::deque<Slot>& slots() const { return slots_; }
   bool full() const { return full_; }
 
@@ -99,12 +108,12 @@ class WorkTable {
   }
 
   // Null: the entity is no whole GPU, or there is no room.
-  GpuWork* Find(int32_t entity, int32_t job) {
+  Slot* Find(int32_t entity, int32_t job) {
     if (entity < 1 || static_cast<size_t>(entity) >= first_.size()) return nullptr;
     uint32_t& first = first_[static_cast<size_t>(entity)];
     if (first == kNotGpu) return nullptr;
     for (uint32_t at = first; at != 0; at = slots_[at - 1].next)
-      if (slots_[at - 1].job == job) return &slots_[at - 1].work;
+      if (slots_[at - 1].job == job) return &slots_[at - 1];
     if (slots_.size() >= kMaxStragglerPairs) {
       full_ = true;
       return nullptr;
@@ -114,10 +123,11 @@ class WorkTable {
     slot.job = job;
     slot.next = first;
     first = static_cast<uint32_t>(slots_.size());
-    return &slot.work;
+    return &slot;
   }
 
   const Memory& memory_;
+  const store::Window window_;
   const int32_t only_;
   std::vector<uint32_t> first_;  // by entity: index + 1 of a slot
   std::deque<Slot> slots_;
@@ -136,14 +146,22 @@ class Places {
   }
   // A GPU whose node is not known is a node of its own.
   int32_t NodeOf(int32_t entity) {
+    // GPUs of a node mostly come one after another, and each with each of its jobs.
+    if (entity == last_) return last_node_;
+    last_ = entity;
+    return last_node_ = FindNode(entity);
+  }
+
+ private:
+  int32_t FindNode(int32_t entity) {
     const std::string node = Gpu(entity).labels.node;
     if (node.empty()) return -entity;
     return nodes_.try_emplace(node, static_cast<int32_t>(nodes_.size())).first->second;
   }
 
- private:
   const Memory& memory_;
   absl::flat_hash_map<std::string, int32_t> nodes_;
+  int32_t last_ = 0, last_node_ = 0;
 };
 
 struct JobsOfWindow {
@@ -161,12 +179,30 @@ JobsOfWindow JobsOf(const WorkTable& table, Places* places) {
       out.jobs.emplace_back();
     }
     const int32_t node = places->NodeOf(slot.entity);
-    out.jobs[it->second].ranks.push_back({slot.entity, node, node, &slot.work});
+    out.jobs[it->second].ranks.push_back({slot.entity, node, node, slot.parts.data()});
   }
   // Rows come in any order, answers do not.
   for (fleet::StragglerJob& job : out.jobs)
     std::ranges::sort(job.ranks, {}, &fleet::StragglerRank::gpu);
   return out;
+}
+
+// In the parts of the window, then in all of it.
+fleet::StragglersFound FindOverTime(WorkTable* table, std::vector<fleet::StragglerJob>* jobs) {
+  const auto next_part = [&](ptrdiff_t by) {
+    for (fleet::StragglerJob& job : *jobs)
+      for (fleet::StragglerRank& r : job.ranks) r.work += by;
+  };
+  std::vector<fleet::StragglersFound> parts;
+  for (int part = 0; part < kStragglerParts; ++part) {
+    if (part > 0) next_part(1);
+    parts.push_back(fleet::FindStragglers(*jobs, fleet::kPartLimits));
+  }
+  next_part(1 - kStragglerParts);
+  table->Unite();
+  fleet::StragglersFound whole = fleet::FindStragglers(*jobs);
+  fleet::AddEpisodes(parts, &whole);
+  return whole;
 }
 
 void CountNotJudged(const std::vector<fleet::StragglerVerdict>& verdicts, StragglerAnswer* out) {
@@ -212,10 +248,10 @@ void ListEarlySigns(const WorkTable& table, const Places& places, StragglerAnswe
   for (const SignRule& rule : kSigns) {
     std::map<int32_t, std::pair<double, double>> by_gpu;  // growth, hours
     for (const WorkTable::Slot& slot : table.slots()) {
-      const auto growth = slot.work.Growth(rule.field);
+      const auto growth = slot.parts[0].Growth(rule.field);
       if (!growth) continue;
       by_gpu[slot.entity].first += *growth;
-      by_gpu[slot.entity].second += slot.work.observed_s() / 3600;
+      by_gpu[slot.entity].second += slot.parts[0].observed_s() / 3600;
     }
     std::vector<std::pair<double, int32_t>> signs;
     for (const auto& [entity, of] : by_gpu)
@@ -233,6 +269,8 @@ void ListEarlySigns(const WorkTable& table, const Places& places, StragglerAnswe
 
 }  // namespace
 
+absl::Span<const std::string_view> StragglerColumns() { return kColumns; }
+
 StatusOr<StragglerAnswer> StragglersIn(const Query& query, const StragglerQuestion& question) {
   FW_RETURN_IF_ERROR(store::CheckWindow(question.window));
   if (question.window.to - question.window.from > kMaxStragglerWindow) {
@@ -247,15 +285,15 @@ StatusOr<StragglerAnswer> StragglersIn(const Query& query, const StragglerQuesti
     if (!record) return absl::NotFoundError(fmt::format("no job '{}'", question.job));
     only = record->id;
   }
-  WorkTable table(memory, only);
+  WorkTable table(memory, question.window, only);
   FW_RETURN_IF_ERROR(query.store().VisitGpuRows(question.window, kColumns, store::RowOrder::kAny,
                                                 [&](const store::GpuRows& rows) {
                                                   table.Add(rows);
                                                   return absl::OkStatus();
                                                 }));
   Places places(memory);
-  const JobsOfWindow jobs = JobsOf(table, &places);
-  fleet::StragglersFound found = fleet::FindStragglers(jobs.jobs);
+  JobsOfWindow jobs = JobsOf(table, &places);
+  fleet::StragglersFound found = FindOverTime(&table, &jobs.jobs);
   StragglerAnswer out;
   out.window = question.window;
   out.gpus_judged = found.gpus_judged;
@@ -266,6 +304,11 @@ StatusOr<StragglerAnswer> StragglersIn(const Query& query, const StragglerQuesti
     const int32_t id = jobs.ids[s.job];
     row.job = memory.jobs().job(id).value_or(jobs::JobRecord{});
     row.gpu = places.Gpu(jobs.jobs[s.job].ranks[s.rank].gpu);
+    const Micros part = (question.window.to - question.window.from) / kStragglerParts;
+    row.seen = question.window;
+    if (s.first_part >= 0)
+      row.seen = {question.window.from + s.first_part * part,
+                  question.window.from + (s.last_part + 1) * part};
     row.found = std::move(s);
   }
   CountOffenders(&out.rows);

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "base/status.h"
 #include "fleet/stragglers/find.h"
 #include "query/query.h"
@@ -16,9 +17,11 @@ namespace flopwatch::query {
 
 // Raw rows of a longer window are not read for this.
 inline constexpr Micros kMaxStragglerWindow = 7 * kMicrosPerDay;
-// Pairs of a GPU and a job that are added up at a time, about 450 bytes each. Rows of others are
-// left out, and a note says so.
-inline constexpr size_t kMaxStragglerPairs = 500'000;
+// The window is looked at as a whole and in so many parts: what lasts a quarter of it shows there.
+inline constexpr int kStragglerParts = 4;
+// Pairs of a GPU and a job that are added up at a time, about 2 KB each. Rows of others are left
+// out, and a note says so.
+inline constexpr size_t kMaxStragglerPairs = 400'000;
 inline constexpr size_t kMaxEarlySigns = 1'000;
 
 struct StragglerQuestion {
@@ -30,6 +33,7 @@ struct StragglerRow {
   jobs::JobRecord job;
   store::EntityRecord gpu;  // one of its node's where the whole node is named
   fleet::Straggler found;
+  store::Window seen;             // the part of the window that it is named for
   int64_t seen_in_jobs = 1;       // of the window, in which this GPU was named
   int64_t node_seen_in_jobs = 1;  // ... or another one of its node
 };
@@ -50,6 +54,9 @@ struct StragglerAnswer {
   std::vector<EarlySign> early_signs;  // most growth first within a measure
   std::vector<std::string> notes;
 };
+
+// The columns of raw rows that are read, some of them twice.
+absl::Span<const std::string_view> StragglerColumns();
 
 // Reads raw rows. NotFound for a job that nobody knows; InvalidArgument for a window that is empty
 // or too long.

@@ -19,9 +19,27 @@
 namespace flopwatch::simulate {
 
 struct StragglerInput {
-  std::deque<fleet::GpuWork> works;
+  static constexpr int kParts = 4;
+  std::deque<std::array<fleet::GpuWork, kParts>> works;
   std::vector<fleet::StragglerJob> jobs;
   std::vector<int32_t> ids;  // index into Plan::jobs, of each
+
+  // As StragglersIn() does it; afterwards the first part of each is the whole.
+  fleet::StragglersFound Find() {
+    std::vector<fleet::StragglersFound> parts;
+    for (int part = 0; part < kParts; ++part) {
+      for (fleet::StragglerJob& job : jobs)
+        for (fleet::StragglerRank& r : job.ranks) r.work += part == 0 ? 0 : 1;
+      parts.push_back(fleet::FindStragglers(jobs, fleet::kPartLimits));
+    }
+    for (auto& work : works)
+      for (int part = 1; part < kParts; ++part) work[0] += work[part];
+    for (fleet::StragglerJob& job : jobs)
+      for (fleet::StragglerRank& r : job.ranks) r.work -= kParts - 1;
+    fleet::StragglersFound whole = fleet::FindStragglers(jobs);
+    fleet::AddEpisodes(parts, &whole);
+    return whole;
+  }
 };
 
 class StragglerReader {
@@ -39,7 +57,7 @@ class StragglerReader {
         in_.jobs.emplace_back();
       }
       const int32_t host = m_.activity->HostOf(gpu);
-      in_.jobs.back().ranks.push_back({gpu, host, host, &in_.works[at]});
+      in_.jobs.back().ranks.push_back({gpu, host, host, in_.works[at].data()});
     }
     return std::move(in_);
   }
@@ -114,7 +132,9 @@ class StragglerReader {
     }
     const auto [it, fresh] = slots_.try_emplace({holder->job, gpu}, in_.works.size());
     if (fresh) in_.works.emplace_back();
-    in_.works[it->second].Add(t * kMicrosPerSecond, span, usable, v);
+    const int part = std::min(StragglerInput::kParts - 1,
+                              (t - from_ - 1) * StragglerInput::kParts / (to_ - from_));
+    in_.works[it->second][static_cast<size_t>(part)].Add(t * kMicrosPerSecond, span, usable, v);
   }
 
   const Fleet& f_;

@@ -34,6 +34,8 @@ void WriteRow(JsonWriter& json, const Json& row) {
   json.EndArray().Field("seen_in_jobs", row["seen_in_jobs"].integer_or(0));
   json.Field("node_seen_in_jobs", row["node_seen_in_jobs"].integer_or(0));
   json.TextField("deficit_reason", row["deficit_reason"].text());
+  json.TextField("seen_from", row["seen"]["from"].text());
+  json.TextField("seen_to", row["seen"]["to"].text());
   json.TextField("user", row["user"].text()).TextField("workflow", row["workflow"].text());
   json.EndObject();
 }

@@ -95,14 +95,16 @@ Table StragglersTable(const Json& answer) {
       Column{"seen_in_jobs", "in jobs", kCount}, Column{"evidence", "evidence"},
       Column{"user", "user"}, Column{"workflow", "workflow"}, Column{"gpu", "uuid"},
       Column{"model", "model"}, Column{"node_seen_in_jobs", "node in jobs", kCount},
-      Column{"deficit_reason", "why no figure"});
+      Column{"deficit_reason", "why no figure"}, Column{"seen_from", "seen from"},
+      Column{"seen_to", "to"});
   for (const Json& row : answer["rows"].array()) {
     t.rows.push_back({TextCell(row["job"]), TextCell(row["node"]), IntegerCell(row["index"]),
                       TextCell(row["kind"]), NumberCell(row["deficit"]),
                       NumberCell(row["confidence"]), IntegerCell(row["seen_in_jobs"]),
                       TextCell(EvidenceText(row["evidence"])), TextCell(row["user"]),
                       TextCell(row["workflow"]), TextCell(row["gpu"]), TextCell(row["model"]),
-                      IntegerCell(row["node_seen_in_jobs"]), TextCell(row["deficit_reason"])});
+                      IntegerCell(row["node_seen_in_jobs"]), TextCell(row["deficit_reason"]),
+                      TextCell(row["seen"]["from"]), TextCell(row["seen"]["to"])});
   }
   t.notes.push_back(JudgedLine(answer));
   if (const size_t signs = answer["early_signs"].array().size(); signs > 0) {

@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <map>
+#include <set>
 #include <utility>
 
 #include "fleet/stragglers/kinds.h"
@@ -50,7 +52,7 @@ class Finder {
     }
     std::vector<bool> held(jobs_.size(), false);
     for (const Candidate& c : candidates_) held[c.job] = held[c.job] || c.innocent < 0.5;
-    for (Suspect& s : SuspectsAtFullClock(jobs_, estimates_, held)) {
+    for (Suspect& s : SuspectsAtFullClock(jobs_, estimates_, held, limits_.by_errors)) {
       if (s.slower > 0) s.straggler.deficit = std::expm1(s.slower);
       candidates_.push_back({s.job, s.rank, s.innocent, s.slower, std::move(s.straggler)});
     }
@@ -97,29 +99,38 @@ class Finder {
     const double sd = std::sqrt(spread * spread + noise / static_cast<double>(x.size()));
     Location of_all;
     const bool small = x.size() <= kWithoutOneself;
-    if (!small) of_all = BiweightLocation(x, sd);
+    double of_all_activity = 0;
+    if (!small) {
+      of_all = BiweightLocation(x, sd);
+      of_all_activity = MiddleActivity(job, -1);
+    }
     for (size_t i = 0; i < x.size(); ++i) {
       const RankEstimate& e = job.ranks[i];
       const Location others = small ? BiweightLocation(x, sd, static_cast<int>(i)) : of_all;
       const double slower = x[i] - others.at;
       if (!(slower > std::log1p(kInnocent))) continue;
       const double error = std::sqrt(e.sd * e.sd + sd * sd / std::max(1.0, others.weight));
-      if (!Confirmed(job, i, slower)) continue;
+      if (!Confirmed(e, slower, small ? MiddleActivity(job, static_cast<int>(i)) : of_all_activity))
+        continue;
       candidates_.push_back({j, i, InnocentOf(slower, error, spread), slower, std::nullopt});
     }
   }
 
-  // Whether activity and clock both say so.
-  static bool Confirmed(const JobEstimate& job, size_t rank, double slower) {
-    const RankEstimate& e = job.ranks[rank];
+  // Whether activity and clock both say so; `others`: log activity of the middle of the others.
+  static bool Confirmed(const RankEstimate& e, double slower, double others) {
     if (!e.has_tensor) return true;
     if (std::abs(e.disagreement) > kContradiction * e.disagreement_sd &&
         slower - e.disagreement < kConfirmed * slower)
       return false;
-    std::vector<double> others;
+    return e.by_activity - others > kConfirmed * slower;
+  }
+  // Without rank `skip`; -1 = of all.
+  static double MiddleActivity(const JobEstimate& job, int skip) {
+    std::vector<double> activity;
+    activity.reserve(job.ranks.size());
     for (size_t i = 0; i < job.ranks.size(); ++i)
-      if (i != rank) others.push_back(job.ranks[i].by_activity);
-    return e.by_activity - MedianOf(std::move(others)) > kConfirmed * slower;
+      if (static_cast<int>(i) != skip) activity.push_back(job.ranks[i].by_activity);
+    return MedianOf(std::move(activity));
   }
 
   // Names the most certain ones, as long as few enough of all names are expected to be wrong.
@@ -199,6 +210,33 @@ std::string_view StragglerKindName(StragglerKind k) {
 
 StragglersFound FindStragglers(std::span<const StragglerJob> jobs, const StragglerLimits& limits) {
   return Finder(jobs, limits).Find();
+}
+
+void AddEpisodes(std::span<const StragglersFound> parts, StragglersFound* whole) {
+  std::map<std::pair<size_t, size_t>, size_t> at;  // in whole->named, by job and rank
+  std::set<size_t> late;                           // jobs of which a host is named
+  for (size_t i = 0; i < whole->named.size(); ++i) {
+    at[{whole->named[i].job, whole->named[i].rank}] = i;
+    if (whole->named[i].whole_host) late.insert(whole->named[i].job);
+  }
+  const size_t for_all = whole->named.size();
+  for (size_t part = 0; part < parts.size(); ++part) {
+    for (const Straggler& s : parts[part].named) {
+      if (!whole->jobs[s.job].judged()) continue;
+      if (s.whole_host && late.contains(s.job) && !at.contains({s.job, s.rank})) continue;
+      const auto [it, fresh] = at.try_emplace({s.job, s.rank}, whole->named.size());
+      if (fresh) {
+        Straggler& added = whole->named.emplace_back(s);
+        added.first_part = added.last_part = static_cast<int>(part);
+      } else if (it->second >= for_all) {
+        Straggler& known = whole->named[it->second];
+        const int first = known.first_part;
+        if (s.confidence > known.confidence) known = s;
+        known.first_part = first;
+        known.last_part = static_cast<int>(part);
+      }
+    }
+  }
 }
 
 }  // namespace flopwatch::fleet

@@ -61,6 +61,8 @@ struct Straggler {
   std::optional<double> gain;
   double confidence = 0;  // probability that it is more than kInnocent slower
   std::vector<StragglerEvidence> evidence;
+  // Named for these parts of the time alone, of those of AddEpisodes(); below 0: for all of it.
+  int first_part = -1, last_part = -1;
 };
 
 enum class NotJudged : uint8_t {
@@ -90,6 +92,9 @@ struct StragglerLimits {
   double false_name = 0.01;
   // ... or a less certain one while at most this share of all names is expected to be wrong.
   double false_names = 0.005;
+  // Whether stalls and bad links are sought: errors come in bursts, of which a short time shows too
+  // many.
+  bool by_errors = true;
 };
 
 struct StragglersFound {
@@ -101,5 +106,13 @@ struct StragglersFound {
 
 StragglersFound FindStragglers(std::span<const StragglerJob> jobs,
                                const StragglerLimits& limits = {});
+
+// What was found in parts of the time, of the same jobs and ranks (without by_errors): a GPU that
+// is slow for a part of it is hardly so on the whole. Names that `whole` does not have are added,
+// with the parts.
+void AddEpisodes(std::span<const StragglersFound> parts, StragglersFound* whole);
+// For the parts: stricter, because there are several.
+inline constexpr StragglerLimits kPartLimits = {
+    .false_name = 0.004, .false_names = 0, .by_errors = false};
 
 }  // namespace flopwatch::fleet

@@ -22,14 +22,15 @@ struct ErrorKind {
   std::string_view measure;
   double in_stall, in_link;  // how often a GPU that holds its job back that way shows it
   // From so many an hour on they are not taken for harmless. DCGM's health check calls PCIe replays
-  // unhealthy from 8 a minute on; of the others no limit is published: an assumption.
+  // unhealthy from 8 a minute on; of the others no limit is published: an assumption. A recovery
+  // is an early sign, and by itself no reason to wait.
   double harmful;
 };
 constexpr ErrorKind kErrors[] = {
     {kWorkReplays, "pcie_replays", .6, .05, 480},
     {kWorkEccSbe, "ecc_sbe", .4, .05, 120},
     {kWorkNvlinkErrors, "nvlink_errors", .03, .7, 240},
-    {kWorkNvlinkRecoveries, "nvlink_recoveries", .01, .6, 4},
+    {kWorkNvlinkRecoveries, "nvlink_recoveries", .01, .6, 1e12},
 };
 constexpr size_t kErrorKinds = std::size(kErrors);
 // Where errors come from what holds a job back there may be few or many.
@@ -45,7 +46,7 @@ constexpr double kSecond = 0.2;
 // Power of a GPU that is waited for above that of those who wait; and what its links carry of what
 // theirs do.
 constexpr double kLeastMore = 0.005, kMostMore = 0.25;
-const double kLeastCarried = std::log(0.1), kMostCarried = std::log(0.9);
+const double kLeastCarried = std::log(0.1), kMostCarried = std::log(0.7);
 constexpr double kCarriesLess = 0.6;  // of those with bad links
 constexpr double kOddReading = 1e-3;  // of GPUs with nothing wrong show anything at all
 constexpr size_t kFewRanks = 4;
@@ -142,11 +143,11 @@ class SuspectFinder {
                 const std::vector<bool>& held)
       : jobs_(jobs), estimates_(estimates), held_(held) {}
 
-  std::vector<Suspect> Find() && {
+  std::vector<Suspect> Find(bool by_errors) && {
     for (size_t j = 0; j < jobs_.size(); ++j) Read(j);
     MeasureSpreads();
     FindLateHosts();
-    JudgeGpus();
+    if (by_errors) JudgeGpus();
     return std::move(out_);
   }
 
@@ -163,7 +164,11 @@ class SuspectFinder {
     for (size_t i = 0; i < job.ranks.size(); ++i) {
       RankTraits r{j, i, {}, {}};
       const GpuWork& w = WorkOf(r);
-      r.trait = RawTraits(w);
+      // Without tensor activity the means are weighted otherwise than those of the others.
+      if (job.ranks[i].has_tensor)
+        r.trait = RawTraits(w);
+      else
+        r.trait.fill(NAN);
       const double hours = std::max(w.observed_s(), 60.0) / 3600;
       for (size_t e = 0; e < kErrorKinds; ++e) {
         const auto growth = w.Growth(kErrors[e].field);
@@ -365,8 +370,8 @@ class SuspectFinder {
 
 std::vector<Suspect> SuspectsAtFullClock(std::span<const StragglerJob> jobs,
                                          std::span<const JobEstimate> estimates,
-                                         const std::vector<bool>& held) {
-  return SuspectFinder(jobs, estimates, held).Find();
+                                         const std::vector<bool>& held, bool by_errors) {
+  return SuspectFinder(jobs, estimates, held).Find(by_errors);
 }
 
 }  // namespace flopwatch::fleet

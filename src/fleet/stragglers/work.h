@@ -64,6 +64,8 @@ class GpuWork {
   // `v[f]` is field f, NaN where absent; `usable`: the tensor counter says what it measures. The
   // earliest row is left out of the means: part of its window may have been another job's.
   void Add(Micros ts, double span_s, bool usable, std::span<const double, kWorkFieldCount> v);
+  // Adds the same GPU's work of the job at another time.
+  GpuWork& operator+=(const GpuWork& o);
 
   double observed_s() const { return observed_s_; }  // with a sample that has a weight
   double work_s() const { return work_s_; }          // of it with tensor work
@@ -167,6 +169,33 @@ inline void GpuWork::AddMeans(const Row& row) {
   reasons_s_ += row.span_s;
   for (size_t i = 0; i < kHeldDownBits.size(); ++i)
     if ((reasons & kHeldDownBits[i]) != 0) held_down_s_[i] += row.span_s;
+}
+
+inline GpuWork& GpuWork::operator+=(const GpuWork& o) {
+  for (size_t i = 0; i < totals_.size(); ++i) {
+    Ends& own = totals_[i];
+    const Ends& other = o.totals_[i];
+    if (std::isnan(own.first) || (!std::isnan(other.first) && o.first_ts_ < first_ts_))
+      own.first = other.first;
+    if (std::isnan(own.last) || (!std::isnan(other.last) && o.last_ts_ > last_ts_))
+      own.last = other.last;
+  }
+  first_ts_ = std::min(first_ts_, o.first_ts_);
+  last_ts_ = std::max(last_ts_, o.last_ts_);
+  observed_s_ += o.observed_s_;
+  work_s_ += o.work_s_;
+  no_tensor_s_ += o.no_tensor_s_;
+  reasons_s_ += o.reasons_s_;
+  tensor_.value += o.tensor_.value;
+  tensor_.weight += o.tensor_.weight;
+  for (size_t i = 0; i < means_.size(); ++i) {
+    means_[i].value += o.means_[i].value;
+    means_[i].weight += o.means_[i].weight;
+  }
+  clock_squares_ += o.clock_squares_;
+  clock_weight_squares_ += o.clock_weight_squares_;
+  for (size_t i = 0; i < held_down_s_.size(); ++i) held_down_s_[i] += o.held_down_s_[i];
+  return *this;
 }
 
 inline std::optional<double> GpuWork::Mean(WorkField f) const {

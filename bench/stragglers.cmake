@@ -1,0 +1,1 @@
+flopwatch_bench(bench_stragglers SOURCES stragglers.cc ROOMS query)

@@ -1,0 +1,231 @@
+// Stragglers of simulated fleets against their truth (docs/stragglers.md, Measured): of the names
+// hardly any is of a GPU that is less than 3 % slower, and the slow ones are found, as what they
+// are.
+//
+// FLOPWATCH_TEST_SEEDS=N: that many seeds a preset instead of one.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <set>
+#include <string>
+#include <string_view>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "fleet/stragglers/find.h"
+#include "make_fleet.h"
+#include "query/stragglers.h"
+#include "simulate/backfill.h"
+#include "simulate/truth.h"
+#include "straggler_reader.h"
+
+namespace flopwatch::simulate {
+namespace {
+
+int SeedsToTry() {
+  const char* text = std::getenv("FLOPWATCH_TEST_SEEDS");
+  return std::max(1, text == nullptr ? 1 : std::atoi(text));
+}
+
+// Names and truths of some fleets.
+struct Tally {
+  int64_t names = 0, innocent = 0;
+  std::map<std::string, std::pair<int64_t, int64_t>> found;  // by kind: found as it, of all
+
+  double Found(const std::string& kind) const {
+    const auto it = found.find(kind);
+    return it == found.end()
+               ? 1
+               : static_cast<double>(it->second.first) / static_cast<double>(it->second.second);
+  }
+  std::string Text() const {
+    std::string out = fmt::format("{} names, {} of them innocent", names, innocent);
+    for (const auto& [kind, n] : found)
+      out += fmt::format("; {} {} of {}", kind, n.first, n.second);
+    return out;
+  }
+};
+
+constexpr double kMostInnocent = 1.03, kSlow = 1.05;
+constexpr double kLeastWork = 600;  // seconds
+
+// One hour of a fleet.
+class Hour {
+ public:
+  Hour(const Fleet& f, int hour, Tally* tally)
+      : m_(f.model()),
+        input_(StragglerReader(f, hour * 3600, (hour + 1) * 3600).Read()),
+        truth_(f.TruthOf(f.options().start + hour * kMicrosPerHour,
+                         f.options().start + (hour + 1) * kMicrosPerHour)),
+        found_(fleet::FindStragglers(input_.jobs)),
+        tally_(*tally) {
+    for (size_t j = 0; j < input_.ids.size(); ++j) job_at_[m_.JobKey(input_.ids[j])] = j;
+    CheckNames();
+    CheckEvents();
+  }
+
+ private:
+  // The factor of a GPU of a job, the largest that it has in the hour.
+  double FactorOf(size_t job, int32_t gpu) const {
+    double factor = m_.planting.any() ? 1 : m_.activity->Traits(gpu).slow();
+    for (const JobTruth& j : truth_.jobs) {
+      if (j.key != m_.JobKey(input_.ids[job])) continue;
+      for (const SlowGpuTruth& s : j.slow)
+        for (int generation = 0; generation < 3; ++generation)
+          if (s.gpu == m_.Uuid(gpu, generation)) factor = std::max(factor, s.factor);
+    }
+    for (const Stint& s : m_.activity->Stints(gpu))
+      if (s.throttled && s.job == input_.ids[job]) factor = std::max(factor, 1.4);
+    return factor;
+  }
+
+  void CheckNames() {
+    for (const fleet::Straggler& s : found_.named) {
+      const auto& ranks = input_.jobs[s.job].ranks;
+      double factor = 0;  // of a host that of its slowest GPU
+      for (const fleet::StragglerRank& r : ranks) {
+        const bool meant = s.whole_host ? r.host == ranks[s.rank].host : r.gpu == ranks[s.rank].gpu;
+        if (!meant) continue;
+        factor = std::max(factor, FactorOf(s.job, r.gpu));
+        named_[{s.job, r.gpu}] = s.kind;
+      }
+      ++tally_.names;
+      tally_.innocent += factor < kMostInnocent ? 1 : 0;
+    }
+  }
+
+  void CheckEvents() {
+    const Micros from = truth_.from, to = truth_.to;
+    for (const EventTruth& e : truth_.events) {
+      if (!e.kind.starts_with("straggler_") || e.size < kSlow) continue;
+      if (e.start > from || e.end < to) continue;  // for all of the hour
+      const auto job = job_at_.find(e.job);
+      if (job == job_at_.end()) continue;
+      const std::set<std::string> gpus(e.gpus.begin(), e.gpus.end());
+      bool worked = false, right = false;
+      for (const fleet::StragglerRank& r : input_.jobs[job->second].ranks) {
+        const std::string uuid = m_.Uuid(r.gpu, m_.Generation(r.gpu, m_.plan.horizon));
+        if (!(gpus.contains(uuid) || e.entity == uuid)) continue;
+        worked |= r.work->work_s() >= kLeastWork;
+        const auto it = named_.find({job->second, r.gpu});
+        right |= it != named_.end() &&
+                 fleet::StragglerKindName(it->second) == e.kind.substr(std::size("straggler_") - 1);
+      }
+      if (!worked) continue;
+      auto& [found, all] = tally_.found[std::string(e.kind)];
+      found += right ? 1 : 0;
+      ++all;
+    }
+  }
+
+  const Fleet::Model& m_;
+  const StragglerInput input_;
+  const Truth truth_;
+  const fleet::StragglersFound found_;
+  Tally& tally_;
+  std::map<std::string, size_t> job_at_;
+  std::map<std::pair<size_t, int32_t>, fleet::StragglerKind> named_;
+};
+
+TEST(Stragglers, OfFleetsAsTheyAreTheSlowOnesAreNamed) {
+  Tally tally;
+  for (const Preset preset : {Preset::kLlm, Preset::kResearch, Preset::kSeren}) {
+    for (int s = 0; s < 4 * SeedsToTry(); ++s) {
+      const auto fleet = Make(Options(preset, 1000, 4, Faults::kAll, 9001 + s, 100));
+      ASSERT_NE(fleet, nullptr);
+      Hour(*fleet, 3, &tally);
+    }
+  }
+  RecordProperty("tally", tally.Text());
+  EXPECT_GT(tally.names, 40) << tally.Text();
+  EXPECT_LE(static_cast<double>(tally.innocent), .02 * static_cast<double>(tally.names))
+      << tally.Text();
+  // Events of the generator are of the product of what clocks show and what nothing shows; of
+  // those by clock a few are under 4 % by their clock.
+  EXPECT_GE(tally.Found("straggler_clock"), .65) << tally.Text();
+}
+
+TEST(Stragglers, OfPlantedOnesTheKindIsTold) {
+  Tally tally;
+  for (const Preset preset : {Preset::kLlm, Preset::kResearch, Preset::kSeren}) {
+    for (int s = 0; s < 2 * SeedsToTry(); ++s) {
+      FleetOptions o = Options(preset, 1000, 9, Faults::kAll, 9101 + s);
+      ASSERT_TRUE(ParseIncidents("straggler_clock=10,straggler_power_cap=10,straggler_thermal=10,"
+                                 "straggler_stall=10,straggler_link=10,straggler_host=10",
+                                 &o.incidents)
+                      .ok());
+      const auto fleet = Make(o);
+      ASSERT_NE(fleet, nullptr);
+      for (const int hour : {3, 7}) Hour(*fleet, hour, &tally);
+    }
+  }
+  RecordProperty("tally", tally.Text());
+  EXPECT_GT(tally.names, 60) << tally.Text();
+  EXPECT_LE(static_cast<double>(tally.innocent), .03 * static_cast<double>(tally.names))
+      << tally.Text();
+  for (const char* kind : {"straggler_clock", "straggler_power_cap", "straggler_thermal"})
+    EXPECT_GE(tally.Found(kind), .7) << kind << ": " << tally.Text();
+  EXPECT_GE(tally.Found("straggler_host"), .4) << tally.Text();
+}
+
+// The way through a store gives the same names as the generator's own counters.
+TEST(Stragglers, ThroughAStoreTheyAreTheSame) {
+  const auto directory =
+      std::filesystem::path(::testing::TempDir()) / fmt::format("stragglers-{}", getpid());
+  const absl::Cleanup remove = [&] { std::filesystem::remove_all(directory); };
+  FleetOptions o = Options(Preset::kLlm, 300, 2, Faults::kNone, 217);
+  o.interval = 30 * kMicrosPerSecond;
+  ASSERT_TRUE(
+      ParseIncidents("straggler_clock=3,straggler_power_cap=3,straggler_host=2", &o.incidents)
+          .ok());
+  const auto fleet = Make(o);
+  ASSERT_NE(fleet, nullptr);
+  BackfillOptions backfill;
+  backfill.directory = directory;
+  ASSERT_TRUE(WriteHistory(*fleet, backfill).ok());
+  store::Options store_options;
+  store_options.directory = directory;
+  store_options.read_only = true;
+  auto store = store::OpenDuckDbStore(store_options);
+  ASSERT_TRUE(store.ok()) << store.status();
+  query::MemorySources sources;
+  sources.clock = [&] { return o.start + o.duration; };
+  const query::Memory memory(std::move(sources), (*store)->LoadDimensions());
+  const query::Query query(&memory, store->get());
+  const auto answer =
+      query::StragglersIn(query, {{o.start + kMicrosPerHour, o.start + 2 * kMicrosPerHour}, ""});
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  const StragglerInput direct = StragglerReader(*fleet, 3600, 7200).Read();
+  const fleet::StragglersFound found = fleet::FindStragglers(direct.jobs);
+  std::set<std::string> of_store, of_generator;
+  for (const query::StragglerRow& r : answer->rows)
+    of_store.insert(
+        fmt::format("{} {} {}", r.job.key, r.gpu.key.uuid, fleet::StragglerKindName(r.found.kind)));
+  const Fleet::Model& m = fleet->model();
+  for (const fleet::Straggler& s : found.named) {
+    if (s.confidence < .999) continue;  // times are rounded to seconds there
+    of_generator.insert(fmt::format("{} {} {}", m.JobKey(direct.ids[s.job]),
+                                    m.Uuid(direct.jobs[s.job].ranks[s.rank].gpu, 0),
+                                    fleet::StragglerKindName(s.kind)));
+  }
+  EXPECT_GE(of_generator.size(), 2u);
+  for (const std::string& name : of_generator) EXPECT_TRUE(of_store.contains(name)) << name;
+  EXPECT_GT(answer->jobs_judged, 3);
+  // One job alone, one that nobody knows, and windows that are none.
+  ASSERT_FALSE(answer->rows.empty());
+  const auto one = query::StragglersIn(query, {answer->window, answer->rows[0].job.key});
+  ASSERT_TRUE(one.ok());
+  EXPECT_EQ(one->jobs_judged, 1);
+  EXPECT_TRUE(
+      absl::IsNotFound(query::StragglersIn(query, {answer->window, "no such job"}).status()));
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      query::StragglersIn(query, {{o.start, o.start + 30 * kMicrosPerDay}, ""}).status()));
+}
+
+}  // namespace
+}  // namespace flopwatch::simulate
