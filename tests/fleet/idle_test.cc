@@ -111,16 +111,35 @@ TEST_F(IdleTest, TheEndsOfTheJobTellAStartAndATail) {
   EXPECT_EQ(Said(Judge(/*ended=*/false)), "startup 0+90;no_work 150+180;");
 }
 
-TEST_F(IdleTest, AStartOfHalfAnHourIsLongForSeveralGpus) {
-  for (int k = 0; k < 2; ++k) {
-    const size_t g = Gpu();
-    Shows(g, kPause, 40 * kMin + k * 30 * kS);
-    Shows(g, kTrain, kH);
-  }
-  EXPECT_EQ(Said(Judge()), "startup 0+40;startup 0+41;");
-  // A notebook's first pause is like its others.
-  tracks_.pop_back();
+TEST_F(IdleTest, AStartIsLongIfItIsNotLikeTheOtherPauses) {
+  const size_t g = Gpu();
+  Shows(g, kEmpty, 3 * kMin);  // no process yet
+  Shows(g, {0, 0, 0, 110, 402}, 10 * kMin);
+  Shows(g, kPause, 27 * kMin);
+  Shows(g, kTrain, kH);
+  EXPECT_EQ(Said(Judge()), "startup 0+40;");
+  Shows(g, kPause, 20 * kMin);
+  Shows(g, kTrain, kH);
+  EXPECT_EQ(Said(Judge()), "startup 0+40;");
+  // Somebody at a notebook, whose first pause is one of many.
+  Shows(g, kPause, 30 * kMin);
+  Shows(g, kTrain, kH);
   EXPECT_EQ(Said(Judge()), "");
+}
+
+TEST_F(IdleTest, ARankThatStartsHoursAfterTheOthersHasAStartOfItsOwn) {
+  const size_t a = Gpu(), b = Gpu();
+  Shows(a, kTrain, 5 * kH);
+  Shows(b, kPause, 2 * kH);
+  Shows(b, kTrain, 3 * kH);
+  EXPECT_EQ(Said(Judge()), "startup 0+120;");
+}
+
+TEST_F(IdleTest, AJobThatEndedAndNeverRanAnythingPausedFromNothing) {
+  const size_t g = Gpu();
+  Shows(g, kPause, 20 * kMin);
+  EXPECT_EQ(Said(Judge()), "no_work 0+20;");
+  EXPECT_EQ(Said(Judge(/*ended=*/false)), "");
 }
 
 TEST_F(IdleTest, AnEmptyBoardHasNoProcess) {
@@ -244,8 +263,22 @@ TEST_F(IdleTest, TimeWithoutSamplesIsUnknown) {
   Shows(g, kPause, kH);
   Shows(g, kTrain, kH);
   // One pause of 130 minutes, of which two hours are known.
-  EXPECT_EQ(Said(Judge()), "no_work 60+120;");
+  const std::vector<IdleStretch> found = Judge();
+  EXPECT_EQ(Said(found), "no_work 60+120;");
+  ASSERT_EQ(found.size(), 1u);
+  EXPECT_EQ(found[0].to - found[0].from, 130 * kMin);
+  EXPECT_NEAR(found[0].covered_s, 7200, 1e-6);
   EXPECT_NEAR(tracks_[g].observed_s(), 4 * 3600, 1e-6);
+}
+
+TEST_F(IdleTest, SilenceMakesNoPauseLonger) {
+  const size_t g = Gpu();
+  Shows(g, kTrain, kH);
+  Shows(g, kPause, 20 * kMin);
+  Silence(g, 110 * kMin);
+  Shows(g, kPause, 20 * kMin);
+  Shows(g, kTrain, kH);
+  EXPECT_EQ(Said(Judge()), "");
 }
 
 TEST_F(IdleTest, ALongSilenceJoinsNothing) {

@@ -25,7 +25,10 @@ inline constexpr double kTensorJob = .01;
 // stands still is as likely as a wait: nothing is said.
 inline constexpr double kSpinPower = .85;
 // ... where the job's work itself takes little power, SM activity must have moved by this instead.
-inline constexpr double kSpinSmMoved = .15;
+inline constexpr double kSpinSmMoved = .1;
+// Neither is asked where so many of the job's GPUs begin and end it together, two at least:
+// counters die one by one.
+inline constexpr double kSpinTogether = .9;
 // A duty cycle of nothing at a power as high (of the board's limit) is a counter that does not
 // count (counters.md: profiling fields silently 0): unknown, not idle.
 inline constexpr double kQuietPowerShare = .6;
@@ -42,10 +45,16 @@ inline constexpr Micros kMinNoProcess = 15 * kMicrosPerMinute;
 // Checkpoints, data loading and evaluation pause healthy jobs for 5 to 60 minutes; sites that
 // cancel idle jobs wait one to two hours.
 inline constexpr Micros kMinNoWork = 62 * kMicrosPerMinute;
-// Containers are pulled, checkpoints are read, graphs are compiled within half an hour.
-inline constexpr Micros kMinStartup = 30 * kMicrosPerMinute;
-// A job of one GPU may be somebody's notebook, whose first pause is like its others.
-inline constexpr Micros kMinStartupAlone = kMinNoWork;
+// Containers are pulled, checkpoints are read, graphs are compiled within twenty minutes. A first
+// pause that is like the job's others is one of them: it must be longer than any of those by this
+// factor, and a GPU that pauses for so much of its time anyway (somebody's notebook) has no start.
+inline constexpr Micros kMinStartup = 20 * kMicrosPerMinute;
+inline constexpr double kStartupOverPauses = 1.5;
+inline constexpr double kPausesAnyway = .25;
+// So much must be known of what a single GPU does otherwise: notebooks have one.
+inline constexpr Micros kMinKnownOfStart = 30 * kMicrosPerMinute;
+// A job that is over and never ran anything paused from nothing.
+inline constexpr Micros kMinNeverWorked = 15 * kMicrosPerMinute;
 // torch.distributed gives a collective ten minutes before it calls it hung.
 inline constexpr Micros kMinBarrier = 10 * kMicrosPerMinute;
 inline constexpr Micros kMinHung = 10 * kMicrosPerMinute;
@@ -58,8 +67,9 @@ inline constexpr Micros kMinUnused = 10 * kMicrosPerMinute;
 
 // --- time without samples ---
 
-// A quiet time goes on over a gap of at most this; the gap itself is unknown.
-inline constexpr Micros kIdleMaxGap = 15 * kMicrosPerMinute;
+// What is quiet on both sides of a gap of at most this is one time; the gap itself is unknown, and
+// does not make it longer. (Exporters are silent for minutes to hours.)
+inline constexpr Micros kIdleMaxGap = 2 * kMicrosPerHour;
 // Clocks of hosts and of the scheduler differ by up to this: what a row this near to an edge of
 // the job shows may be another job's.
 inline constexpr Micros kIdleClockSkew = 5 * kMicrosPerSecond;

@@ -13,6 +13,14 @@ constexpr Micros kSameEdge = 2 * kMicrosPerMinute;
 // Different waits of one job that GPUs without a tensor counter are compared with.
 constexpr size_t kMaxWaits = 64;
 
+// How long of it is known: what a time must last to be a state.
+Micros Known(absl::Span<const IdleRun> runs) {
+  double covered = 0;
+  for (const IdleRun& run : runs) covered += run.covered_s;
+  return static_cast<Micros>(covered * kMicrosPerSecond + .5);
+}
+Micros Known(const IdleRun& run) { return Known(absl::MakeConstSpan(&run, 1)); }
+
 // What the job as a whole did.
 struct JobWork {
   bool tensor = false;
@@ -37,16 +45,19 @@ JobWork WorkOf(const IdleJob& job) {
   return work;
 }
 
-// Whether the run is a wait in a kernel that spins: full duty, no tensor work, and a power or SM
-// activity that is not that of the job's work.
-bool Spins(const IdleRun& run, const IdleTrack& track, const JobWork& work) {
-  if (!work.tensor || run.sign != IdleSign::kNoTensor) return false;
-  if (run.duty.Mean() < kSpinDuty || run.to - run.from < kMinBarrier) return false;
+// A wait in a kernel that spins: full duty and no tensor work for long.
+bool MaySpin(const IdleRun& run, const JobWork& work) {
+  return work.tensor && run.sign == IdleSign::kNoTensor && run.duty.Mean() >= kSpinDuty &&
+         Known(run) >= kMinBarrier;
+}
+
+// Power or SM activity are not those of the job's work: it is no work whose tensor counter died.
+bool IsNoWork(const IdleRun& run, const IdleTrack& track, const JobWork& work) {
   const bool own = track.work_tensor().seconds > 0;
   const double power = (own ? track.work_power() : work.power).Mean();
   const double sm = (own ? track.work_sm() : work.sm).Mean();
-  if (run.power_w.Mean() <= kSpinPower * power) return true;
-  return std::abs(run.sm_active.Mean() - sm) > kSpinSmMoved;
+  return run.power_w.Mean() <= kSpinPower * power ||
+         std::abs(run.sm_active.Mean() - sm) > kSpinSmMoved;
 }
 
 bool BoardIsEmpty(const IdleRun& run, const IdleGpu& gpu) {
@@ -62,14 +73,17 @@ class JobJudge {
   explicit JobJudge(const IdleJob& job) : job_(job), work_(WorkOf(job)) {}
 
   std::vector<IdleStretch> Judge() {
+    FindWaits();
     for (size_t g = 0; g < job_.gpus.size(); ++g) {
-      const IdleGpu& gpu = job_.gpus[g];
-      const bool unused = IsUnused(gpu);
-      for (const IdleRun& run : gpu.track->runs()) {
-        const auto state = unused && run.sign == IdleSign::kQuiet
-                               ? std::optional(IdleState::kUnusedGpu)
-                               : StateOf(run, gpu);
-        if (state) Add(g, *state, run);
+      const std::vector<IdleRun>& runs = job_.gpus[g].track->runs();
+      for (size_t k = 0; k < runs.size();) {
+        size_t end = k + 1;
+        while (end < runs.size() && runs[end].follows) ++end;
+        if (runs[k].sign == IdleSign::kQuiet)
+          JudgeQuiet(g, absl::MakeConstSpan(runs).subspan(k, end - k));
+        else
+          JudgeSpin(g, runs[k]);
+        k = end;
       }
     }
     FollowPeers();
@@ -81,33 +95,88 @@ class JobJudge {
 
  private:
   bool IsUnused(const IdleGpu& gpu) const {
-    if (gpu.track->last_active() != 0 || gpu.worked_before.value_or(true)) return false;
+    // Where nobody knows what was before, what is known counts.
+    if (gpu.track->last_active() != 0 || gpu.worked_before.value_or(false)) return false;
     if (job_.to - job_.from < kMinUnused) return false;
-    return work_.last != 0 || job_.worked_before.value_or(false);
+    return work_.last != 0 || (gpu.worked_before && job_.worked_before.value_or(false));
   }
 
-  std::optional<IdleState> StateOf(const IdleRun& run, const IdleGpu& gpu) const {
-    if (run.sign == IdleSign::kNoTensor) {
-      if (!Spins(run, *gpu.track, work_)) return std::nullopt;
-      const bool never_back = work_.last <= run.from + kSameEdge;
-      const Micros least = job_.ended ? kMinHung : kMinHungRunning;
-      return never_back && run.to - run.from >= least ? IdleState::kHung : IdleState::kBarrier;
+  void JudgeSpin(size_t g, const IdleRun& run) {
+    if (!MaySpin(run, work_)) return;
+    if (!IsShared(run) && !IsNoWork(run, *job_.gpus[g].track, work_)) return;
+    const bool never_back = work_.last <= run.from + kSameEdge;
+    const Micros least = job_.ended ? kMinHung : kMinHungRunning;
+    const bool hung = never_back && Known(run) >= least;
+    Add(g, hung ? IdleState::kHung : IdleState::kBarrier, run);
+  }
+
+  // Runs without anything between them: nothing ran, and processes came and went.
+  void JudgeQuiet(size_t g, absl::Span<const IdleRun> runs) {
+    const IdleGpu& gpu = job_.gpus[g];
+    const Micros from = runs.front().from, to = runs.back().to, length = Known(runs);
+    const bool tensor = work_.tensor && gpu.track->last_tensor() != 0;
+    const Micros last = tensor ? gpu.track->last_tensor() : gpu.track->last_active();
+    if (IsUnused(gpu)) return AddAll(g, IdleState::kUnusedGpu, runs);
+    if (last > to - kSameEdge && IsStart(gpu, from)) {
+      if (length >= LeastStart(gpu, runs)) AddAll(g, IdleState::kStartup, runs);
+      return;
     }
-    if (run.sign != IdleSign::kQuiet) return std::nullopt;
-    const Micros length = run.to - run.from;
-    if (BoardIsEmpty(run, gpu))
-      return length >= kMinNoProcess ? std::optional(IdleState::kNoProcess) : std::nullopt;
-    const bool worked_before = job_.worked_before.value_or(true);
-    if (!worked_before && work_.first != 0 && run.to <= work_.first + kSameEdge) {
-      const Micros least = job_.gpus.size() > 1 ? kMinStartup : kMinStartupAlone;
-      return length >= least ? std::optional(IdleState::kStartup) : std::nullopt;
+    // Of this GPU: others of the job may still work.
+    const bool tail = job_.ended && to >= job_.to - kSameEdge && from >= last - kSameEdge &&
+                      (last != 0 || gpu.worked_before.value_or(false));
+    const bool never = job_.ended && work_.last == 0 && job_.worked_before == false;
+    for (const IdleRun& run : runs) {
+      if (BoardIsEmpty(run, gpu)) {
+        if (Known(run) >= kMinNoProcess) Add(g, IdleState::kNoProcess, run);
+      } else if (tail) {
+        if (length >= kMinAfterLastOutput) Add(g, IdleState::kAfterLastOutput, run);
+      } else if (Known(run) >= (never ? kMinNeverWorked : kMinNoWork)) {
+        Add(g, IdleState::kNoWork, run);
+      }
     }
-    if (job_.ended && run.from >= work_.last - kSameEdge && (work_.last != 0 || worked_before) &&
-        run.to >= job_.to - kSameEdge) {
-      return length >= kMinAfterLastOutput ? std::optional(IdleState::kAfterLastOutput)
-                                           : std::nullopt;
+  }
+
+  // Whether nothing ran on the GPU before then in this job.
+  bool IsStart(const IdleGpu& gpu, Micros at) const {
+    const Micros first = gpu.track->first_active();
+    return at <= gpu.track->from() + kSameEdge && (first == 0 || first >= at) &&
+           gpu.worked_before == false && job_.worked_before == false;
+  }
+
+  // How long a start must take on this GPU.
+  Micros LeastStart(const IdleGpu& gpu, absl::Span<const IdleRun> start) const {
+    // The job itself has begun long ago: it is a pause of this GPU.
+    if (start.back().to > work_.first + kSameEdge) return kMinNoWork;
+    Micros longest = 0;
+    double all = gpu.track->all_s(), quiet = gpu.track->all_quiet_s();
+    for (const IdleRun& run : start) all -= run.covered_s, quiet -= run.covered_s;
+    for (const IdleRun& run : gpu.track->runs()) {
+      const Micros length = Known(run);
+      if (run.sign != IdleSign::kQuiet || run.from < start.back().to) continue;
+      if (length < kMinNoWork)
+        longest = std::max(longest, length);
+      else
+        all -= run.covered_s, quiet -= run.covered_s;
     }
-    return length >= kMinNoWork ? std::optional(IdleState::kNoWork) : std::nullopt;
+    if (quiet > kPausesAnyway * all) return kMinNoWork;
+    if (job_.gpus.size() == 1 && all < ToSeconds(kMinKnownOfStart)) return kMinNoWork;
+    return std::max(kMinStartup,
+                    static_cast<Micros>(kStartupOverPauses * static_cast<double>(longest)));
+  }
+
+  // The runs as one time in one state.
+  void AddAll(size_t gpu, IdleState state, absl::Span<const IdleRun> runs) {
+    IdleRun all = runs.front();
+    for (const IdleRun& run : runs.subspan(1)) {
+      all.to = run.to;
+      all.covered_s += run.covered_s;
+      all.gpu_s += run.gpu_s;
+      if (!(all.memory_max_mib >= run.memory_max_mib)) all.memory_max_mib = run.memory_max_mib;
+      all.duty += run.duty;
+      all.sm_active += run.sm_active;
+      all.power_w += run.power_w;
+    }
+    Add(gpu, state, all);
   }
 
   void Add(size_t gpu, IdleState state, const IdleRun& run) {
@@ -127,41 +196,55 @@ class JobJudge {
          .memory_mib = run.memory_max_mib});
   }
 
-  // Times in which the same GPUs spin.
+  // A time in which GPUs of the job may spin together.
   struct Wait {
-    IdleState state;
     Micros from, to;
     size_t gpus = 1;
   };
 
-  std::vector<Wait> Waits() const {
-    std::vector<Wait> waits;
-    for (const IdleStretch& s : out_) {
-      if (s.state != IdleState::kHung && s.state != IdleState::kBarrier) continue;
-      const auto same = std::ranges::find_if(waits, [&](const Wait& w) {
-        return w.state == s.state && std::abs(w.from - s.from) <= kSameEdge &&
-               std::abs(w.to - s.to) <= kSameEdge;
-      });
-      if (same != waits.end()) {
-        ++same->gpus;
-      } else if (waits.size() < kMaxWaits) {
-        waits.push_back({s.state, s.from, s.to});
+  static bool IsOf(const Wait& w, Micros from, Micros to) {
+    return std::abs(w.from - from) <= kSameEdge && std::abs(w.to - to) <= kSameEdge;
+  }
+
+  void FindWaits() {
+    for (const IdleGpu& gpu : job_.gpus) {
+      known_ += gpu.track->work_tensor().seconds > 0;
+      for (const IdleRun& run : gpu.track->runs()) {
+        if (!MaySpin(run, work_)) continue;
+        const auto same =
+            std::ranges::find_if(waits_, [&](const Wait& w) { return IsOf(w, run.from, run.to); });
+        if (same != waits_.end())
+          ++same->gpus;
+        else if (waits_.size() < kMaxWaits)
+          waits_.push_back({run.from, run.to});
       }
     }
-    return waits;
+  }
+
+  // Whether nearly all GPUs whose tensor activity is known do it together.
+  bool IsShared(const IdleRun& run) const {
+    return std::ranges::any_of(waits_, [&](const Wait& w) {
+      return w.gpus >= 2 && static_cast<double>(w.gpus) >= kSpinTogether * known_ &&
+             IsOf(w, run.from, run.to);
+    });
   }
 
   // A GPU whose tensor activity nobody knows spins while most of those that are known do.
   void FollowPeers() {
-    size_t known = 0;
-    for (const IdleGpu& gpu : job_.gpus) known += gpu.track->work_tensor().seconds > 0;
-    std::vector<Wait> waits = Waits();
-    std::erase_if(waits, [&](const Wait& w) { return 2 * w.gpus <= known; });
-    if (waits.empty()) return;
+    std::vector<IdleStretch> told;  // one for each wait
+    for (const Wait& w : waits_) {
+      if (2 * w.gpus <= static_cast<size_t>(known_)) continue;
+      const auto s = std::ranges::find_if(out_, [&](const IdleStretch& s) {
+        return (s.state == IdleState::kHung || s.state == IdleState::kBarrier) &&
+               IsOf(w, s.from, s.to);
+      });
+      if (s != out_.end()) told.push_back(*s);
+    }
+    if (told.empty()) return;
     for (size_t g = 0; g < job_.gpus.size(); ++g) {
       for (const IdleRun& run : job_.gpus[g].track->runs()) {
         if (run.sign != IdleSign::kBlind || run.duty.Mean() < kSpinDuty) continue;
-        for (const Wait& w : waits) {
+        for (const IdleStretch& w : told) {
           IdleRun own = run;
           own.from = std::max(run.from, w.from);
           own.to = std::min(run.to, w.to);
@@ -177,6 +260,8 @@ class JobJudge {
 
   const IdleJob& job_;
   const JobWork work_;
+  double known_ = 0;  // GPUs whose tensor activity is
+  std::vector<Wait> waits_;
   std::vector<IdleStretch> out_;
 };
 

@@ -70,6 +70,8 @@ void IdleTrack::Add(const IdleReading& reading, double share, double power_limit
   }
   if (!std::isnan(reading.tensor_active)) has_tensor_ = true;
   observed_s_ += summed;
+  all_s_ += seconds;
+  if (row.sign == IdleSign::kQuiet) all_quiet_s_ += seconds;
   if (seen_to_ != 0 && clipped.from - seen_to_ > kIdleMaxGap) Break();
   seen_to_ = clipped.to;
   const bool at_edge = reading.from < from_ + kIdleClockSkew || reading.to > to_ - kIdleClockSkew;
@@ -99,7 +101,7 @@ void IdleTrack::Add(const IdleReading& reading, double share, double power_limit
   }
   if (GoesOn(next_, row)) {
     if (next_.rows == 1) PlaceBorder(&now_, &next_, row);
-    Close(now_);
+    Close(now_, next_);
     now_ = std::exchange(next_, Making());
     return Take(clipped, row, &now_);
   }
@@ -107,7 +109,7 @@ void IdleTrack::Add(const IdleReading& reading, double share, double power_limit
     next_ = Making();
     return Take(clipped, row, &now_);
   }
-  Close(now_);
+  Close(now_, next_);
   now_ = std::exchange(next_, Making());
   if (GoesOn(now_, row)) return Take(clipped, row, &now_);
   Take(clipped, row, &next_);
@@ -135,6 +137,12 @@ void IdleTrack::Take(const IdleReading& reading, const Row& row, Making* into) {
     into->first = row;
   }
   ++into->rows;
+  // Of a row at an edge the memory in use may be that of behind the edge.
+  if (into->rows > 2 && row.sign != IdleSign::kQuiet && !std::isnan(into->last.memory)) {
+    least_memory_at_work_mib_ = std::isnan(least_memory_at_work_mib_)
+                                    ? into->last.memory
+                                    : std::min(least_memory_at_work_mib_, into->last.memory);
+  }
   into->before_last = into->last;
   into->last = row;
   run.to = reading.to;
@@ -146,12 +154,6 @@ void IdleTrack::Take(const IdleReading& reading, const Row& row, Making* into) {
   if (!std::isnan(row.memory)) {
     run.memory_max_mib = HigherOf(run.memory_max_mib, row.memory);
     into->memory_last = row.memory;
-  }
-  if (row.sign == IdleSign::kQuiet) return;
-  if (!std::isnan(row.memory)) {
-    least_memory_at_work_mib_ = std::isnan(least_memory_at_work_mib_)
-                                    ? row.memory
-                                    : std::min(least_memory_at_work_mib_, row.memory);
   }
   if (row.sign != IdleSign::kWork) return;
   work_tensor_.Add(reading.tensor_active, seconds);
@@ -186,9 +188,9 @@ void IdleTrack::PlaceBorder(Making* before, Making* after, const Row& second) {
                                          before->run.to + std::max<Micros>(-by, 0));
 }
 
-void IdleTrack::Close(const Making& made) {
+void IdleTrack::Close(const Making& made, const Making& after) {
   if (made.empty()) return;
-  const IdleRun& run = made.run;
+  IdleRun run = made.run;
   if (run.sign != IdleSign::kQuiet && !IsBlip(made)) {
     if (first_active_ == 0) first_active_ = run.from;
     last_active_ = run.to;
@@ -197,15 +199,21 @@ void IdleTrack::Close(const Making& made) {
       last_tensor_ = run.to;
     }
   }
-  if (run.sign == IdleSign::kWork || run.to - run.from < kShortestRun) return;
+  const bool quiet = run.sign == IdleSign::kQuiet;
+  run.follows = quiet && closed_quiet_to_ == run.from;
+  closed_quiet_to_ = quiet ? run.to : 0;
+  const bool followed = quiet && !after.empty() && after.run.sign == IdleSign::kQuiet;
+  if (run.sign == IdleSign::kWork) return;
+  if (run.to - run.from < kShortestRun && !run.follows && !followed) return;
   if (runs_.size() < kMaxIdleRuns) runs_.push_back(run);
 }
 
 void IdleTrack::Break() {
   if (!next_.empty() && !now_.empty() && IsBlip(next_)) next_ = Making();
-  Close(now_);
-  Close(next_);
+  Close(now_, next_);
+  Close(next_, Making());
   now_ = next_ = Making();
+  closed_quiet_to_ = 0;
   lead_from_ = 0;
 }
 

@@ -59,6 +59,7 @@ struct IdleRun {
   double covered_s = 0;  // of it, with a row
   double gpu_s = 0;      // the same in GPU-seconds that are the job's
   double memory_max_mib = std::numeric_limits<double>::quiet_NaN();
+  bool follows = false;  // quiet, and so is the run before: a process came or went between them
   IdleMean duty, sm_active, power_w;
 };
 
@@ -82,7 +83,10 @@ class IdleTrack {
   const std::vector<IdleRun>& runs() const { return runs_; }  // in order of time
   double observed_s() const { return observed_s_; }           // GPU-seconds that rows speak for
   double quiet_s() const { return quiet_s_; }                 // of these, in which nothing ran
-  double contradicted_s() const { return contradicted_s_; }   // at a power that says otherwise
+  // Seconds of all rows, whole ones of the GPU, also outside of what the sums are of.
+  double all_s() const { return all_s_; }
+  double all_quiet_s() const { return all_quiet_s_; }
+  double contradicted_s() const { return contradicted_s_; }  // at a power that says otherwise
   // Ends of what ran, and of what ran on the tensor pipe; 0 = nothing did.
   Micros first_active() const { return first_active_; }
   Micros last_active() const { return last_active_; }
@@ -117,7 +121,8 @@ class IdleTrack {
   static bool IsBlip(const Making& run);
   // Moves the border between two runs to where it lies within the row that saw both.
   void PlaceBorder(Making* before, Making* after, const Row& second);
-  void Close(const Making& run);
+  // `after`: the run that adjoins it, if any.
+  void Close(const Making& run, const Making& after);
   void Break();
 
   double SummedSeconds(Micros from, Micros to) const {
@@ -127,9 +132,10 @@ class IdleTrack {
   Micros from_, to_, sums_from_, sums_to_;
   Making now_, next_;
   Micros seen_to_ = 0;
-  Micros lead_from_ = 0;  // of a row at the edge of the job whose sign is another job's
+  Micros closed_quiet_to_ = 0;  // of the run that was closed last, where it is quiet
+  Micros lead_from_ = 0;        // of a row at the edge of the job whose sign is another job's
   std::vector<IdleRun> runs_;
-  double observed_s_ = 0, quiet_s_ = 0, contradicted_s_ = 0;
+  double observed_s_ = 0, quiet_s_ = 0, contradicted_s_ = 0, all_s_ = 0, all_quiet_s_ = 0;
   Micros first_active_ = 0, last_active_ = 0, first_tensor_ = 0, last_tensor_ = 0;
   IdleMean work_tensor_, work_power_, work_sm_;
   double least_memory_at_work_mib_ = std::numeric_limits<double>::quiet_NaN();

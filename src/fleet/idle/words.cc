@@ -42,7 +42,10 @@ std::string Seen(const IdleHeld& h) {
     case IdleState::kAfterLastOutput:
       return fmt::format("nothing ran after the job's last work until its end{}", IdleMemory(h));
     case IdleState::kUnusedGpu:
-      return "nothing ever ran here while other GPUs of the job worked";
+      return h.began_before
+                 ? "nothing ran here, in all the time that was read, while other GPUs of "
+                   "the job worked"
+                 : "nothing ever ran here while other GPUs of the job worked";
   }
   return "";
 }
@@ -108,12 +111,11 @@ std::string IdleNoticeText(const IdleNotice& n) {
                      priced ? worth(money) : "");
   for (const IdleNotice::Line& line : n.lines) {
     const IdleHeld& h = line.held;
-    out +=
-        fmt::format("- {}: {}{}, {} {}{}: {}.\n  {}\n", IdleStateName(h.state),
-                    IdleGpuHours(h.gpu_s), line.priced ? worth(line.money) : "",
-                    h.began_before ? "since before" : "since", FormatTime(h.since),
-                    h.goes_on ? ", still so" : fmt::format(", last until {}", FormatTime(h.until)),
-                    IdleEvidence(h), Advice(h.state));
+    out += fmt::format("- {}: {}{}, {} {}{}: {}.\n  {}\n", IdleStateName(h.state),
+                       IdleGpuHours(h.gpu_s), line.priced ? worth(line.money) : "",
+                       h.began_before ? "since before" : "since", FormatTime(h.since),
+                       h.goes_on ? ", still so" : fmt::format(", until {}", FormatTime(h.until)),
+                       IdleEvidence(h), Advice(h.state));
   }
   out +=
       "\nThis was told from the GPUs' counters; nothing of your program was read. If it is wrong, "
