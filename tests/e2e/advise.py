@@ -10,7 +10,7 @@ import sys
 
 from harness import check, run, scratch
 
-seeds = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "2"))
+seeds = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "3"))
 presets = sys.argv[1:] or ["llm", "research"]
 start, hours = 1_794_873_600, 72
 end = start + hours * 3600

@@ -92,7 +92,7 @@ class JudgedFleet {
     for (const auto& [job, list] : by_job) {
       std::deque<fleet::IdleTrack> tracks;
       fleet::IdleJob idle;
-      const Job& planned = m.plan.jobs[job];
+      const auto& planned = m.plan.jobs[job];
       idle.ended = planned.end <= m.plan.horizon;
       idle.from = At(std::min(planned.start, held_[list[0]].from));
       idle.known_from = At(std::max(planned.start, 0));
@@ -230,7 +230,7 @@ class JudgedFleet {
   void Example(std::string_view what, const JobTruth& job, const HeldLane& h,
                const fleet::IdleStretch* s, const IdleTruth* t) {
     if (std::ranges::count(score_.examples, '\n') >= 4000) return;
-    const Job& j = fleet_.model().plan.jobs[h.job];
+    const auto& j = fleet_.model().plan.jobs[h.job];
     score_.examples += fmt::format("  {}: {} kind {} gpus {} lane {} held {}..{}", what, job.key,
                                    static_cast<int>(j.kind), j.gpus, h.lane, h.from, h.to);
     if (t != nullptr)
