@@ -29,8 +29,8 @@ class GpuRowsTest : public testing::StoreTest {
     const Status status = store_->VisitGpuRows(w, columns, order, [&](const GpuRows& rows) {
       EXPECT_EQ(rows.values.size(), columns.size());
       for (size_t i = 0; i < rows.count; ++i) {
-        Seen& s = seen.emplace_back(Seen{rows.entity[i], rows.ts[i], rows.span_ms[i], rows.flags[i],
-                                         rows.job_set[i], {}});
+        Seen& s = seen.emplace_back(
+            Seen{rows.entity[i], rows.ts[i], rows.span_ms[i], rows.flags[i], rows.job_set[i], {}});
         for (const double* v : rows.values) s.values.push_back(v[i]);
       }
       return absl::OkStatus();
@@ -112,11 +112,11 @@ TEST_F(GpuRowsTest, AnErrorOfTheVisitorEndsTheVisitAndIsTheAnswer) {
   Fill(kT0, 7200);
   for (const RowOrder order : {RowOrder::kAny, RowOrder::kByGpu}) {
     int calls = 0;
-    const Status status = store_->VisitGpuRows(
-        {kT0, kT0 + 2 * kMicrosPerHour}, {}, order, [&](const GpuRows&) -> Status {
-          ++calls;
-          return absl::ResourceExhaustedError("enough");
-        });
+    const Status status = store_->VisitGpuRows({kT0, kT0 + 2 * kMicrosPerHour}, {}, order,
+                                               [&](const GpuRows&) -> Status {
+                                                 ++calls;
+                                                 return absl::ResourceExhaustedError("enough");
+                                               });
     EXPECT_EQ(status, absl::ResourceExhaustedError("enough"));
     EXPECT_EQ(calls, 1);
   }

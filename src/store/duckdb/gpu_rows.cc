@@ -75,8 +75,8 @@ using VisitHandle = Handle<VisitSink>;
 
 void VisitUpdate(duckdb_function_info info, duckdb_data_chunk chunk, duckdb_aggregate_state*) {
   if (duckdb_data_chunk_get_size(chunk) == 0) return;
-  const auto* id = static_cast<const int64_t*>(
-      duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 0)));
+  const auto* id =
+      static_cast<const int64_t*>(duckdb_vector_get_data(duckdb_data_chunk_get_vector(chunk, 0)));
   VisitSink* sink = VisitHandle::Find(*id);
   if (sink == nullptr ||
       duckdb_data_chunk_get_column_count(chunk) != 1 + kOwnColumns + sink->values()) {
@@ -98,8 +98,8 @@ void AddParameter(duckdb_aggregate_function f, duckdb_type t) {
 std::string GpuRowReader::Select(absl::Span<const std::string_view> columns, std::string_view from,
                                  absl::FunctionRef<bool(const std::string&)> has) const {
   std::string sql = "SELECT epoch_us(ts) AS ts_us, entity, span_ms, flags, job_set";
-  for (const std::string_view column : columns) {
-    const std::string stored = StoredColumn(std::string(column));
+  for (size_t v = 0; v < columns.size(); ++v) {
+    const std::string stored = StoredColumn(std::string(columns[v]));
     const auto field = fields_.find(stored);
     if (field == fields_.end() || !has(stored)) {
       CatTo(&sql, ", NULL::DOUBLE");
@@ -108,7 +108,7 @@ std::string GpuRowReader::Select(absl::Span<const std::string_view> columns, std
       if (field->second.stored_per_unit != 1)
         CatTo(&sql, fmt::format(" / {:.17g}", field->second.stored_per_unit));
     }
-    CatTo(&sql, " AS v", &column - columns.data());
+    CatTo(&sql, " AS v", v);
   }
   return Cat(sql, " FROM ", from);
 }
@@ -123,10 +123,9 @@ std::vector<GpuRowReader::Source> GpuRowReader::Sources(
       if (!table.extent.Overlaps(w.from, w.to)) continue;
       sources.push_back({Select(columns, Cat(segment->alias(), ".", HotTable(kind)),
                                 [&](const std::string& column) {
-                                  return std::any_of(table.columns.begin(), table.columns.end(),
-                                                     [&](const StoredField& f) {
-                                                       return f.column == column;
-                                                     });
+                                  return std::any_of(
+                                      table.columns.begin(), table.columns.end(),
+                                      [&](const StoredField& f) { return f.column == column; });
                                 }),
                          table.extent});
     }
@@ -135,10 +134,10 @@ std::vector<GpuRowReader::Source> GpuRowReader::Sources(
   for (const auto& f : layout_.Select("samples", w.from, w.to)) by_schema[f->columns].push_back(f);
   for (const auto& [schema, files] : by_schema) {
     const std::string all = Cat(",", schema, ",");
-    Source source{Select(columns,
-                         ScanFiles(layout_.directory, files, ", hive_partitioning = false"),
-                         [&](const std::string& c) { return Contains(all, Cat(",", c, ",")); }),
-                  {}};
+    Source source{
+        Select(columns, ScanFiles(layout_.directory, files, ", hive_partitioning = false"),
+               [&](const std::string& c) { return Contains(all, Cat(",", c, ",")); }),
+        {}};
     for (const auto& f : files) source.extent.Add(f->min_ts, f->max_ts, f->rows);
     sources.push_back(std::move(source));
   }
@@ -156,8 +155,8 @@ Status GpuRowReader::VisitAny(Window w, const std::vector<Source>& sources, size
   }
   std::string arguments = "ts_us, entity, span_ms, flags, job_set";
   for (size_t v = 0; v < values; ++v) CatTo(&arguments, ", v", v);
-  const Status ran = c_->Execute(fmt::format("SELECT fw_visit({}, {}) FROM ({})", handle.id(),
-                                             arguments, UnionAll(selects)));
+  const Status ran = c_->Execute(
+      fmt::format("SELECT fw_visit({}, {}) FROM ({})", handle.id(), arguments, UnionAll(selects)));
   FW_RETURN_IF_ERROR(sink.status());  // which is why the statement failed, where both did
   return ran;
 }

@@ -1,7 +1,9 @@
 // Raw rows of GPUs and instances, handed to a caller: for analyses whose answer is no sum.
 //
-//   fw_visit(sink, ts, entity, span_ms, flags, job_set, value...)   aggregate that hands its rows to
-//                                                                   a caller; the result says nothing
+//   fw_visit(sink, ts, entity, span_ms, flags, job_set, value...)   aggregate that hands its rows
+//   to
+//                                                                   a caller; the result says
+//                                                                   nothing
 //
 // In any order the rows come from that function, as the engine's scan has them; GPU by GPU they are
 // sorted by the engine, an hour and a range of GPUs at a time, so that the sort stays in memory.
@@ -41,8 +43,7 @@ class GpuRowReader {
   std::vector<Source> Sources(Window w, absl::Span<const std::string_view> columns) const;
   std::string Select(absl::Span<const std::string_view> columns, std::string_view from,
                      absl::FunctionRef<bool(const std::string&)> has) const;
-  Status VisitAny(Window w, const std::vector<Source>& sources, size_t values,
-                  GpuRowVisitor visit);
+  Status VisitAny(Window w, const std::vector<Source>& sources, size_t values, GpuRowVisitor visit);
   Status VisitByGpu(Window hour, const std::vector<Source>& sources, size_t values,
                     GpuRowVisitor visit);
 
