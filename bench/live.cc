@@ -72,6 +72,9 @@ class Sink : public store::Store {
   StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window, Micros) override {
     return std::vector<store::UsagePoint>{};
   }
+  StatusOr<std::vector<store::JobPoint>> UsageByJobSteps(store::Window, Micros, double) override {
+    return std::vector<store::JobPoint>{};
+  }
   StatusOr<std::vector<store::JobUsage>> UsageByJobExact(store::Window) override {
     return std::vector<store::JobUsage>{};
   }

@@ -179,6 +179,12 @@ struct UsagePoint {
   UsageSums sums;
 };
 
+struct JobPoint {
+  int32_t job = 0;
+  Micros ts = 0;  // start of the step
+  UsageSums sums;
+};
+
 struct ModelPoint {
   Micros ts = 0;      // start of the step
   int32_t model = 0;  // 0 = not known
@@ -334,6 +340,13 @@ class Store {
   virtual StatusOr<std::vector<ModelPoint>> FleetByModel(Window w, Micros step) = 0;
   virtual StatusOr<std::vector<UsagePoint>> JobSeries(int32_t job, Window w, Micros step) = 0;
   virtual StatusOr<std::vector<UsagePoint>> GpuSeries(int32_t entity, Window w, Micros step) = 0;
+  // Every job over steps of whole minutes, sorted by job and time, of the minutes in which its GPUs
+  // had kernels running for at least `least_duty` of the time (0 = all; 0..1) or nobody says
+  // whether they had: pauses are left out. Rows that no rollup has yet are all there. Reads
+  // minutes, which are kept for minute_retention. One pass, whatever the number of jobs; memory
+  // goes with the number of points.
+  virtual StatusOr<std::vector<JobPoint>> UsageByJobSteps(Window w, Micros step,
+                                                          double least_duty) = 0;
   // The same as UsageByJob but joining raw rows with the interval table instead of trusting the
   // stamped job: for jobs whose metadata came late. Costs a raw scan.
   virtual StatusOr<std::vector<JobUsage>> UsageByJobExact(Window w) = 0;

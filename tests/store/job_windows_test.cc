@@ -110,5 +110,40 @@ TEST_F(JobWindowsTest, NothingIsNothing) {
   EXPECT_FALSE(store_->UsageByJobWindows(backwards, true).ok());
 }
 
+// Steps of all jobs in one question are what each job's own series says, before and after rolling
+// up and sealing; minutes with little duty are left out of rollups.
+TEST_F(JobWindowsTest, StepsOfAllJobsAreTheSeriesOfEach) {
+  const Window all = {kT0, kT0 + 4 * kWindowHour};
+  const auto compare = [&] {
+    const auto steps = store_->UsageByJobSteps(all, 10 * kWindowMinute, 0);
+    ASSERT_FW_OK(steps.status());
+    for (const int32_t job : {1, 2}) {
+      const auto series = store_->JobSeries(job, all, 10 * kWindowMinute);
+      ASSERT_FW_OK(series.status());
+      size_t at = 0;
+      for (const JobPoint& p : *steps) {
+        if (p.job != job) continue;
+        ASSERT_LT(at, series->size());
+        EXPECT_EQ(p.ts, (*series)[at].ts);
+        EXPECT_NEAR(p.sums.ofu.ofu_s, (*series)[at].sums.ofu.ofu_s, 1e-6);
+        EXPECT_NEAR(p.sums.ofu.computable_s, (*series)[at].sums.ofu.computable_s, 1e-6);
+        ++at;
+      }
+      EXPECT_EQ(at, series->size());
+    }
+    EXPECT_TRUE(std::is_sorted(steps->begin(), steps->end(), [](const auto& a, const auto& b) {
+      return std::pair(a.job, a.ts) < std::pair(b.job, b.ts);
+    }));
+  };
+  compare();
+  ASSERT_FW_OK(store_->RollUp());
+  compare();
+  // No row has a duty: nobody says that these minutes were pauses.
+  EXPECT_EQ(store_->UsageByJobSteps(all, 10 * kWindowMinute, .5)->size(),
+            store_->UsageByJobSteps(all, 10 * kWindowMinute, 0)->size());
+  EXPECT_FALSE(store_->UsageByJobSteps(all, 90 * kSecond, 0).ok());  // no whole minutes
+  EXPECT_FALSE(store_->UsageByJobSteps({all.to, all.from}, kWindowMinute, 0).ok());
+}
+
 }  // namespace
 }  // namespace flopwatch::store::testing

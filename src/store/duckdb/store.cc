@@ -330,6 +330,10 @@ StatusOr<std::vector<UsagePoint>> DuckDbStore::JobSeries(int32_t job, Window w, 
 StatusOr<std::vector<UsagePoint>> DuckDbStore::GpuSeries(int32_t entity, Window w, Micros step) {
   return Usage([&](UsageReader& r) { return r.Gpu(entity, w, step); });
 }
+StatusOr<std::vector<JobPoint>> DuckDbStore::UsageByJobSteps(Window w, Micros step,
+                                                             double least_duty) {
+  return Usage([&](UsageReader& r) { return r.JobSteps(w, step, least_duty); });
+}
 StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobExact(Window w) {
   return Usage([&](UsageReader& r) { return r.ByJobExact(w); });
 }

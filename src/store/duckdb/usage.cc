@@ -96,7 +96,7 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
     const SealedFiles files = layout_.Select(spec.table, begin, end, ask.entity);
     for (const std::string& scan : SealedRollup(spec, layout_.directory, files)) {
       add(Cat("(", scan, ")"), RollupSums(spec),
-          fmt::format("{} AND {}", Between(begin, end), ask.filter));
+          fmt::format("{} AND {} AND {}", Between(begin, end), ask.filter, ask.rolled_filter));
     }
   };
   if (ask.hour.has_value()) add_files(*ask.hour, hours_from, hours_to);
@@ -125,7 +125,10 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
                                  fmt::format("rowid >= {} AND {}", mark, where)));
       }
     }
-    if (rolled) add(fmt::format("{}.{}", segment->alias(), hot.table), RollupSums(hot), where);
+    if (rolled) {
+      add(fmt::format("{}.{}", segment->alias(), hot.table), RollupSums(hot),
+          Cat(where, " AND ", ask.rolled_filter));
+    }
   }
   if (leaves.empty()) return std::string();
   std::string sums;
@@ -293,6 +296,40 @@ StatusOr<std::vector<ModelPoint>> UsageReader::Fleet(Window w, Micros step) {
   std::sort(points.begin(), points.end(), [](const ModelPoint& a, const ModelPoint& b) {
     return std::pair(a.ts, a.model) < std::pair(b.ts, b.model);
   });
+  return points;
+}
+
+StatusOr<std::vector<JobPoint>> UsageReader::JobSteps(Window w, Micros step, double least_duty) {
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
+  Ask ask = {.minute = Rollup::kJobMinute, .hour = {}, .keys = "job_set, model", .step = step};
+  ask.filter = "job_set <> 0";
+  const auto column = [](UsageSum sum) { return SumColumn(sum, /*fine=*/true); };
+  ask.rolled_filter =
+      fmt::format("{} >= {} * coalesce({}, {})", column(UsageSum::kGpuUtil), least_duty,
+                  column(UsageSum::kGpuUtilSpan), column(UsageSum::kObserved));
+  std::vector<JobPoint> points;
+  FW_RETURN_IF_ERROR(Steps(ask, w, [&](const Row& row) {
+    const auto members = sets_.find(static_cast<int32_t>(row.Int64(1)));
+    if (members == sets_.end()) return;
+    for (const Member& m : members->second) {
+      JobPoint& p = points.emplace_back();
+      p.job = m.job;
+      p.ts = row.Int64(0);
+      AddSums(ReadSums(row, 3), model(row.Int64(2)), m.share, &p.sums);
+    }
+  }));
+  const auto key = [](const JobPoint& p) { return std::pair(p.job, p.ts); };
+  std::ranges::sort(points, {}, key);
+  // A job that shares some of its GPUs, or has GPUs of two models, has several rows a step.
+  size_t last = 0;
+  for (size_t k = 1; k < points.size(); ++k) {
+    if (key(points[k]) == key(points[last])) {
+      points[last].sums += points[k].sums;
+    } else if (++last != k) {
+      points[last] = points[k];
+    }
+  }
+  if (!points.empty()) points.resize(last + 1);
   return points;
 }
 

@@ -25,6 +25,7 @@ class UsageReader {
   StatusOr<std::vector<JobUsage>> ByJob(Window w);
   StatusOr<std::vector<GpuUsage>> ByGpu(Window w, int32_t job);
   StatusOr<std::vector<ModelPoint>> Fleet(Window w, Micros step);  // sorted by time
+  StatusOr<std::vector<JobPoint>> JobSteps(Window w, Micros step, double least_duty);
   StatusOr<std::vector<UsagePoint>> Job(int32_t job, Window w, Micros step);
   StatusOr<std::vector<UsagePoint>> Gpu(int32_t entity, Window w, Micros step);
   StatusOr<std::vector<JobUsage>> ByJobExact(Window w);
@@ -43,8 +44,9 @@ class UsageReader {
     efficiency::CountedFor whom = efficiency::CountedFor::kFleet;
     std::string keys = "";  // beside the bucket: a subset of the keys of the tables
     std::string filter = "true";
-    int32_t entity = 0;  // the only one asked for, to skip files; 0 = any
-    Micros step = 0;     // of buckets; 0 = one bucket
+    std::string rolled_filter = "true";  // of rollup rows alone
+    int32_t entity = 0;                  // the only one asked for, to skip files; 0 = any
+    Micros step = 0;                     // of buckets; 0 = one bucket
   };
   // Starts the snapshot and reads models and job sets.
   StatusOr<Transaction> Begin();
