@@ -128,6 +128,7 @@ Api::Impl::Impl(ApiSources sources)
   AddFleetRoutes(&memory, &query, &table);
   AddSankeyRoutes(&query, sources.prices, &table);
   AddUsageRoutes(&query, sources.prices, &table);
+  AddRegressionRoutes(&query, &table);
   AddJobRoutes(&memory, &query, &table);
   AddDivergenceRoutes(&query, &table);
   AddApplicationRoutes(&query, live == nullptr ? nullptr : &live->application, &table);

@@ -137,10 +137,12 @@ StatusOr<store::Window> Arguments::WindowOrAll() const {
   return store::Window{1, std::max(now_, Now()) + kMicrosPerDay};
 }
 
-StatusOr<store::Window> Arguments::Window() const {
+StatusOr<store::Window> Arguments::Window() const { return Window(query::kDefaultWindow); }
+
+StatusOr<store::Window> Arguments::Window(Micros length) const {
   store::Window w;
   w.to = to_.value_or(now_);
-  w.from = from_.value_or(w.to - query::kDefaultWindow);
+  w.from = from_.value_or(w.to - length);
   if (w.from >= w.to) {
     return InvalidArgument("parameters 'from' and 'to': from ({}) is not before to ({})",
                            FormatTime(w.from), FormatTime(w.to));

@@ -65,6 +65,8 @@ class Arguments {
   bool HasWindow() const { return from_.has_value() || to_.has_value(); }
   // The window is `from` to `to` (default: the last hour), checked.
   StatusOr<store::Window> Window() const;
+  // The same; without `from` it is so long.
+  StatusOr<store::Window> Window(Micros length) const;
   // The same; without `from` and `to` everything that is kept.
   StatusOr<store::Window> WindowOrAll() const;
   // The step as kStep says, at most kMaxPoints in this window; by its length where not given.

@@ -48,6 +48,9 @@ void AddSankeyRoutes(const query::Query* query, const fleet::Prices* prices, Rou
 // none, and is never null.
 void AddUsageRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table);
 
+// routes_regressions.cc: what got worse across the runs of a workflow or within one.
+void AddRegressionRoutes(const query::Query* query, RouteTable* table);
+
 // routes_divergence.cc: MFU against OFU.
 void AddDivergenceRoutes(const query::Query* query, RouteTable* table);
 

@@ -10,6 +10,8 @@ const std::vector<CommandEntry>& Commands() {
       {"job", AddJob},
       {"sankey", AddSankey},
       {"usage", AddUsage},
+      {"regressions", AddRegressions},
+      {"compare", AddCompare},
       {"divergence", AddDivergence},
       {"report", AddReport},
       {"trace", AddTrace},

@@ -11,6 +11,8 @@ Args AddJobs(Args app, Run* run);
 Args AddJob(Args app, Run* run);
 Args AddSankey(Args app, Run* run);
 Args AddUsage(Args app, Run* run);
+Args AddRegressions(Args app, Run* run);
+Args AddCompare(Args app, Run* run);
 Args AddDivergence(Args app, Run* run);
 Args AddReport(Args app, Run* run);
 Args AddTrace(Args app, Run* run);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cli/commands/commands.h"
+#include "cli/commands/site_catalog.h"
 #include "hardware/accelerator.h"
 #include "ingest/pipeline.h"
 #include "store/store.h"

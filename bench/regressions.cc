@@ -1,0 +1,90 @@
+// The regression scan beside a plain scan of the same columns: what judging costs over reading.
+//
+//   flopwatch simulate fleet --gpus 2000 --hours 336 --interval 60s --preset research --into D
+//   bench_regressions D [HOURS] [REPEAT]
+//
+// The plain scan is one SQL statement that adds up those columns of the minutes of jobs which the
+// scan reads, and nothing else; grouped by job it is what any answer by job costs.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <string>
+
+#include "query/regressions.h"
+#include "store/store.h"
+
+namespace flopwatch {
+namespace {
+
+template <typename T>
+T Checked(StatusOr<T> value) {
+  if (value.ok()) return *std::move(value);
+  fmt::print(stderr, "{}\n", std::string(value.status().message()));
+  std::exit(1);
+}
+
+template <typename F>
+double Seconds(int repeat, F&& f) {
+  double least = 1e9;
+  for (int k = 0; k < repeat; ++k) {
+    const Micros begun = MonotonicNow();
+    f();
+    least = std::min(least, ToSeconds(MonotonicNow() - begun));
+  }
+  return least;
+}
+
+void Run(const std::string& directory, int hours, int repeat) {
+  const auto store = Checked(store::OpenDuckDbStore({.directory = directory, .read_only = true}));
+  query::MemorySources sources;
+  sources.store_stats = [&] { return store->stats(); };
+  const query::Memory memory(std::move(sources), store->LoadDimensions());
+  const query::Query query(&memory, store.get());
+  const Micros to = memory.now();
+  const store::Window window = {to - hours * kMicrosPerHour, to};
+  // The means of the view are quotients of the stored sums and their seconds.
+  const std::string sums =
+      "sum(gpu_seconds), sum(computable_s), sum(ofu_s), sum(tensor_active * gpu_seconds), "
+      "sum(sm_clock_mhz * gpu_seconds), sum(sm_active * gpu_seconds), "
+      "sum(sm_occupancy * gpu_seconds), sum(gpu_util * gpu_seconds), sum(energy_j)";
+  const std::string where =
+      fmt::format("FROM job_minutes WHERE ts >= TIMESTAMP '{}' AND ts < TIMESTAMP '{}'",
+                  FormatTime(window.from).substr(0, 19), FormatTime(window.to).substr(0, 19));
+  const store::QueryLimits limits{.max_rows = 1'000'000, .timeout = kMicrosPerHour};
+  const double plain = Seconds(
+      repeat, [&] { Checked(store->UserSql(fmt::format("SELECT {} {}", sums, where), limits)); });
+  const double by_job = Seconds(repeat, [&] {
+    Checked(store->UserSql(fmt::format("SELECT job, {} {} GROUP BY job", sums, where), limits));
+  });
+  size_t points = 0;
+  const double steps = Seconds(repeat, [&] {
+    points = Checked(store->UsageByJobSteps(window, 5 * kMicrosPerMinute, query::kWorkDuty)).size();
+  });
+  query::RegressionAnswer answer;
+  const double all = Seconds(repeat, [&] {
+    answer =
+        Checked(query::FindRegressions(query, {.window = window, .filter = {}, .options = {}}));
+  });
+  const double judged =
+      Seconds(repeat, [&] { answer.judgement = fleet::JudgeWorkflows(answer.set.workflows, {}); });
+  fmt::print(
+      "{} runs of {} workflows in {} h, {} points, {} findings\n"
+      "plain scan {:.3f} s; by job {:.3f} s; steps of jobs {:.3f} s; judging {:.3f} s; all {:.3f} "
+      "s\n"
+      "the whole scan is {:.1f} times the plain one, {:.1f} times the one by job\n",
+      answer.judgement.runs, answer.judgement.workflows, hours, points,
+      answer.judgement.findings.size(), plain, by_job, steps, judged, all, all / plain,
+      all / by_job);
+}
+
+}  // namespace
+}  // namespace flopwatch
+
+int main(int argc, char** argv) {
+  if (argc < 2) {
+    fmt::print(stderr, "bench_regressions DIRECTORY [HOURS] [REPEAT]\n");
+    return 2;
+  }
+  flopwatch::Run(argv[1], argc > 2 ? std::atoi(argv[2]) : 336, argc > 3 ? std::atoi(argv[3]) : 3);
+}
