@@ -273,9 +273,9 @@ class Scanner {
 
   // SUM over every column of a table of rollups, and its rows.
   std::string SumsOf(std::string_view table) {
-    const std::string files = fmt::format(
-        "read_parquet('{}/sealed/{}/day=*/**/*.parquet', hive_partitioning = false)", directory_,
-        table);
+    const std::string files =
+        fmt::format("read_parquet('{}/sealed/{}/day=*/**/*.parquet', hive_partitioning = false)",
+                    directory_, table);
     std::string sums = "count(*)";
     duckdb_result result;
     if (duckdb_query(connection_, fmt::format("SELECT * FROM {} LIMIT 0", files).c_str(),
@@ -333,8 +333,7 @@ void Ask(const Settings& s, store::Store* store) {
   Scanner scanner(s);
   const auto usage = [&](query::UsageBy by) {
     query::View view = query.Resolve(window);
-    const auto answer =
-        Check(query::UsageOf(query, &view, query::JobJoin::kStamped, by, prices));
+    const auto answer = Check(query::UsageOf(query, &view, query::JobJoin::kStamped, by, prices));
     if (answer.groups.empty()) std::exit(1);
   };
   struct Question {

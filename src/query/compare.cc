@@ -120,7 +120,7 @@ class Comparer {
     filter.unnamed = question_.workflow.empty();
     Window w = a.window;
     if (a.is_job) {
-      filter = {.workflow = "", .job = a.name, .user = ""};
+      filter = {.workflow = "", .job = a.name, .user = "", .unnamed = true};
       w.from = std::max<Micros>(1, w.from - kScatterWindow);
       // A job of the same workflow comes along.
       if (b.is_job) w = {std::min(w.from, b.window.from), std::max(w.to, b.window.to)};
@@ -209,6 +209,8 @@ class Comparer {
     std::vector<FoundRun> out;
     if (side.empty()) return out;
     const FoundRun& like = side.front();
+    // Jobs without a workflow are no runs of one.
+    if (like.set->workflows[like.workflow].name.empty()) return out;
     const auto& runs = like.set->workflows[like.workflow].runs;
     for (size_t r = 0; r < runs.size(); ++r) {
       double busy = 0;

@@ -236,9 +236,9 @@ StatusOr<Sankey> SankeyOver(const Query& query, View* view, JobJoin join,
   std::vector<store::UsageSums> by_host;
   const bool cut = !filter.hardware.empty();
   if (cut || (!prices.empty() && !HaveOnePrice(hosts))) {
-    FW_ASSIGN_OR_RETURN(by_host,
-                        MeasuredByHost(query, window, hosts,
-                                       cut && hosts.any_owner ? &input.covered_s : nullptr));
+    FW_ASSIGN_OR_RETURN(
+        by_host,
+        MeasuredByHost(query, window, hosts, cut && hosts.any_owner ? &input.covered_s : nullptr));
   }
   if (cut) {
     for (const store::UsageSums& sums : by_host) input.measured += sums;

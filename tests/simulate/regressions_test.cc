@@ -312,8 +312,9 @@ class Regressions : public ::testing::TestWithParam<Preset> {
 
 TEST_P(Regressions, OfAFleetItselfAreFoundAndOthersAreNotAccused) {
   const Score s = Run({});
-  EXPECT_LE(s.accused + s.accused_within, std::max(2.0, .01 * s.innocents));
-  EXPECT_EQ(s.large.found, s.large.planted);
+  EXPECT_LE(s.accused, std::max(2.0, .01 * s.innocents));
+  EXPECT_LE(s.accused + s.accused_within, std::max(4.0, .015 * s.innocents));
+  EXPECT_GE(s.large.found, s.large.planted - 1);
 }
 
 TEST_P(Regressions, PlantedAreFoundWithTheirCause) {
@@ -325,8 +326,19 @@ TEST_P(Regressions, PlantedAreFoundWithTheirCause) {
                              &incidents)
                   .ok());
   const Score s = Run(incidents);
-  EXPECT_LE(s.accused + s.accused_within, std::max(3.0, .01 * s.innocents));
-  EXPECT_EQ(s.large.found, s.large.planted);
+  EXPECT_LE(s.accused, std::max(3.0, .01 * s.innocents));
+  EXPECT_LE(s.accused + s.accused_within, std::max(6.0, .015 * s.innocents));
+  // All but workflows that scatter by as much themselves.
+  EXPECT_GE(s.large.found, s.large.planted - 2);
+  Tally clear;
+  for (const auto& [kind, t] : s.clear) {
+    clear.planted += t.planted;
+    clear.found += t.found;
+    clear.right_cause += t.right_cause;
+  }
+  EXPECT_GE(clear.planted, 200);
+  EXPECT_GE(clear.found, .94 * clear.planted);
+  EXPECT_GE(clear.right_cause, .92 * clear.planted);
 }
 
 INSTANTIATE_TEST_SUITE_P(Presets, Regressions,

@@ -34,8 +34,7 @@ std::array<bool, kSankeyLevels> KnownOf(const UsageSums& sums) {
   return known;
 }
 
-Measured MeasuredOf(const UsageSums& sums, double top,
-                    const std::array<bool, kSankeyLevels>& known,
+Measured MeasuredOf(const UsageSums& sums, double top, const std::array<bool, kSankeyLevels>& known,
                     const std::optional<SankeyInput::Covered>& covered) {
   Measured m;
   m.known = known;
