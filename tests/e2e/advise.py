@@ -1,7 +1,7 @@
-"""What to do first, offline: fleets with planted losses are simulated straight into a store, and the
-first action of `flopwatch advise` is the largest loss that the truth has: idle time of a user, a
-regression of a workflow, a GPU or node that holds its jobs back. FLOPWATCH_TEST_SEEDS: seeds of each
-preset (2).
+"""What to do first, offline: fleets with planted losses are simulated straight into a store, and
+the first action of `flopwatch advise` is the largest loss that the truth has: idle time of a
+user, a regression of a workflow, a GPU or node that holds its jobs back. FLOPWATCH_TEST_SEEDS:
+seeds of each preset (3).
 """
 import datetime
 import json

@@ -1,10 +1,10 @@
-"""Idle states planted into simulated fleets, and what `flopwatch idle` says of them, both ways: what
-was planted is found with its GPU-seconds, and time that was worked is not called idle.
+"""Idle states planted into simulated fleets, and what `flopwatch idle` says of them, both ways:
+what was planted is found with its GPU-seconds, and time that was worked is not called idle.
 
-The whole way: the simulator's exporters with all of their faults, ingest, store, the command's JSON.
-Bounds: an edge may be off by one scrape interval; of time without samples nothing is known, so a
-state may lack what its coverage lacks; what is shorter than a state must last (docs/idle.md) is left
-out of both sides. Seeds that nothing was tuned on.
+The whole way: the simulator's exporters with all of their faults, ingest, store, the command's
+JSON. Bounds: an edge may be off by one scrape interval; of time without samples nothing is
+known, so a state may lack what its coverage lacks; what is shorter than a state must last
+(docs/idle.md) is left out of both sides. Seeds that nothing was tuned on.
 """
 import collections
 import json

@@ -1,4 +1,5 @@
-// The frame of a page that is one list of a window: filters, a table, its pages, and the same as CSV.
+// The frame of a page that is one list of a window: filters, a table, its pages, and the same as
+// CSV.
 import { ComponentChildren } from 'preact';
 import { TimeWindow } from './api';
 import { Cell } from './csv';

@@ -1,5 +1,5 @@
-// Which part of the fleet a page is about: of the hardware, or of one account. It is in the URL, and
-// links between such pages carry it on.
+// Which part of the fleet a page is about: of the hardware, or of one account. It is in the URL,
+// and links between such pages carry it on.
 import { apiUrl, UsageBy } from './api';
 import { Chip } from './list';
 import { useApi } from './live';
