@@ -1,7 +1,7 @@
 """What to do first, offline: fleets with planted losses are simulated straight into a store, and
 the first action of `flopwatch advise` is the largest loss that the truth has: idle time of a
 user, a regression of a workflow, a GPU or node that holds its jobs back. FLOPWATCH_TEST_SEEDS:
-seeds of each preset (3).
+seeds of each preset (2).
 """
 import datetime
 import json
@@ -10,7 +10,7 @@ import sys
 
 from harness import check, run, scratch
 
-seeds = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "3"))
+seeds = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "2"))
 presets = sys.argv[1:] or ["llm", "research"]
 start, hours = 1_794_873_600, 72
 end = start + hours * 3600
