@@ -20,16 +20,16 @@
 namespace flopwatch::simulate {
 namespace {
 
-int64_t FromEnvironment(const char* name, int64_t otherwise) {
+int64_t RegressionSetting(const char* name, int64_t otherwise) {
   const char* text = std::getenv(name);
   const int64_t n = text == nullptr ? 0 : std::atoll(text);
   return n > 0 ? n : otherwise;
 }
 
-bool Verbose() { return FromEnvironment("FLOPWATCH_TEST_VERBOSE", 0) > 0; }
+bool VerboseRun() { return RegressionSetting("FLOPWATCH_TEST_VERBOSE", 0) > 0; }
 
 // A workflow that changed, by the truth.
-struct Changed {
+struct ChangedWorkflow {
   int32_t run = 0;     // the first changed one, as the workflow counts
   double size = 1;     // OFU after / before
   double scatter = 0;  // of the runs before; 0 = the truth does not say
@@ -38,19 +38,19 @@ struct Changed {
   bool regression = false;
 };
 
-std::string NameAfter(std::string_view name) {
+std::string FamilyNameOf(std::string_view name) {
   const size_t at = name.find('_');
   return at == std::string_view::npos ? "" : std::string(name.substr(at + 1));
 }
 
-struct Known {
-  std::map<int32_t, Changed> workflows;
+struct KnownTruth {
+  std::map<int32_t, ChangedWorkflow> workflows;
   std::map<int32_t, const PlantedIncident*> drops;  // by job
   std::set<int32_t> disturbed;                      // jobs with anything else
 };
 
-Known KnownOf(const Fleet::Model& m) {
-  Known known;
+KnownTruth KnownOf(const Fleet::Model& m) {
+  KnownTruth known;
   for (const TruthEvent& e : m.activity->events()) {
     if (e.kind == TruthKind::kRegression || e.kind == TruthKind::kPrecisionChange) {
       known.workflows[e.workflow] = {.run = m.plan.jobs[e.job].run,
@@ -70,7 +70,7 @@ Known KnownOf(const Fleet::Model& m) {
                                      .size = p.size,
                                      .scatter = p.scatter,
                                      .kind = std::string(IncidentName(p.kind)),
-                                     .family = NameAfter(IncidentName(p.kind)),
+                                     .family = FamilyNameOf(IncidentName(p.kind)),
                                      .regression = group == IncidentGroup::kRegression};
     } else if (group == IncidentGroup::kDrop) {
       known.drops[p.job] = &p;
@@ -91,7 +91,7 @@ bool IsMeasurable(const fleet::WorkflowRun& run) {
 }
 
 // Relative standard deviation of the OFU over time of these runs.
-double ScatterOf(const std::vector<fleet::WorkflowRun>& runs, size_t end) {
+double TruthScatter(const std::vector<fleet::WorkflowRun>& runs, size_t end) {
   std::vector<double> levels;
   for (size_t k = 0; k < end; ++k) {
     if (!IsMeasurable(runs[k])) continue;
@@ -105,21 +105,21 @@ double ScatterOf(const std::vector<fleet::WorkflowRun>& runs, size_t end) {
   return std::sqrt(square / static_cast<double>(levels.size() - 1)) / mean;
 }
 
-struct Tally {
+struct FindTally {
   int planted = 0, found = 0, right_run = 0, right_cause = 0;
 };
 
-struct Score {
-  std::map<std::string, Tally> clear, all;  // by kind; clear: of three times the scatter
-  std::map<int, Tally> curve;               // by size over scatter
-  Tally large;                              // of 2.5 times
+struct RegressionScore {
+  std::map<std::string, FindTally> clear, all;  // by kind; clear: of three times the scatter
+  std::map<int, FindTally> curve;               // by size over scatter
+  FindTally large;                              // of 2.5 times
   int innocents = 0, accused = 0, accused_within = 0;
-  std::map<std::string, Tally> changes, drops, clear_drops;
+  std::map<std::string, FindTally> changes, drops, clear_drops;
   int changes_accused = 0;
 };
 
-void Accuse(const Fleet::Model& m, const FleetRuns& runs, const Known& known, uint64_t seed,
-            Score* score) {
+void Accuse(const Fleet::Model& m, const FleetRuns& runs, const KnownTruth& known, uint64_t seed,
+            RegressionScore* score) {
   const fleet::RegressionJudgement all = fleet::JudgeWorkflows(runs.workflows, {});
   std::set<size_t> across, within, changed;
   for (const fleet::Regression& x : all.findings) {
@@ -133,7 +133,7 @@ void Accuse(const Fleet::Model& m, const FleetRuns& runs, const Known& known, ui
     } else {
       (x.within_run ? within : across).insert(x.workflow);
     }
-    if (!Verbose()) continue;
+    if (!VerboseRun()) continue;
     fmt::print(
         "seed {} accused {} {} {} run {} of {}: {} {} {:.4f} -> {:.4f} change {:.3f} "
         "scatter {:.4f} n {}/{}, kind {}\n",
@@ -149,7 +149,7 @@ void Accuse(const Fleet::Model& m, const FleetRuns& runs, const Known& known, ui
   score->changes_accused += static_cast<int>(changed.size());
   for (const auto& [job, drop] : known.drops) {
     const std::string kind(IncidentName(drop->kind));
-    Tally one{.planted = 1};
+    FindTally one{.planted = 1};
     for (const fleet::Regression& x : all.findings) {
       if (!x.within_run || runs.jobs[x.workflow][x.at] != job) continue;
       fleet::Regression named = x;
@@ -157,21 +157,21 @@ void Accuse(const Fleet::Model& m, const FleetRuns& runs, const Known& known, ui
       one.found = 1;
       one.right_run =
           std::abs(x.from - m.options.start - drop->from * kMicrosPerSecond) <= kMicrosPerHour;
-      one.right_cause = fleet::ChangeCauseName(named.cause) == NameAfter(kind);
-      if (Verbose() && one.right_cause == 0) {
+      one.right_cause = fleet::ChangeCauseName(named.cause) == FamilyNameOf(kind);
+      if (VerboseRun() && one.right_cause == 0) {
         fmt::print("seed {} {} of {:.3f} named {}: {}\n", seed, kind, drop->size,
                    fleet::ChangeCauseName(named.cause),
                    fmt::join(fleet::ChangeEvidence(named), "; "));
       }
     }
-    if (Verbose() && one.found == 0 && drop->size <= .88) {
+    if (VerboseRun() && one.found == 0 && drop->size <= .88) {
       fmt::print("seed {} {} of {:.3f} missed: job {} of {} s from {}, drop at {}\n", seed, kind,
                  drop->size, m.JobKey(job), m.plan.jobs[job].end - m.plan.jobs[job].start,
                  m.plan.jobs[job].start, drop->from);
     }
     for (auto* tallies : {&score->drops, drop->size <= .88 ? &score->clear_drops : nullptr}) {
       if (tallies == nullptr) continue;
-      Tally& t = (*tallies)[kind];
+      FindTally& t = (*tallies)[kind];
       ++t.planted;
       t.found += one.found;
       t.right_run += one.right_run;
@@ -180,15 +180,16 @@ void Accuse(const Fleet::Model& m, const FleetRuns& runs, const Known& known, ui
   }
 }
 
-struct Early {
+struct EarlyCut {
   size_t workflow = 0, at = 0;
-  const Changed* of = nullptr;
+  const ChangedWorkflow* of = nullptr;
   double over = 0;
 };
 
 // What is known three runs after each change.
-std::vector<Early> CutAfterThree(const Fleet::Model& m, const Known& known, FleetRuns* runs) {
-  std::vector<Early> cut;
+std::vector<EarlyCut> CutAfterThree(const Fleet::Model& m, const KnownTruth& known,
+                                    FleetRuns* runs) {
+  std::vector<EarlyCut> cut;
   for (size_t w = 0; w < runs->workflows.size(); ++w) {
     const auto of = known.workflows.find(runs->ids[w]);
     if (of == known.workflows.end()) continue;
@@ -206,17 +207,18 @@ std::vector<Early> CutAfterThree(const Fleet::Model& m, const Known& known, Flee
     while (end < list.size() && after < 3) after += IsMeasurable(list[end++]);
     if (before < fleet::kLeastRunsBefore || after < 3 || mixed) continue;
     list.resize(end);
-    const double scatter = of->second.scatter > 0 ? of->second.scatter : ScatterOf(list, begin);
+    const double scatter = of->second.scatter > 0 ? of->second.scatter : TruthScatter(list, begin);
     cut.push_back({w, begin, &of->second, (1 - of->second.size) / scatter});
   }
   return cut;
 }
 
-void Find(const Fleet::Model& m, FleetRuns runs, const Known& known, uint64_t seed, Score* score) {
-  const std::vector<Early> cut = CutAfterThree(m, known, &runs);
+void FindEarly(const Fleet::Model& m, FleetRuns runs, const KnownTruth& known, uint64_t seed,
+               RegressionScore* score) {
+  const std::vector<EarlyCut> cut = CutAfterThree(m, known, &runs);
   const fleet::RegressionJudgement early = fleet::JudgeWorkflows(runs.workflows, {});
-  for (const Early& p : cut) {
-    Tally one{.planted = 1};
+  for (const EarlyCut& p : cut) {
+    FindTally one{.planted = 1};
     std::string cause = "nothing", evidence;
     for (fleet::Regression x : early.findings) {
       if (x.workflow != p.workflow || x.within_run) continue;
@@ -230,7 +232,7 @@ void Find(const Fleet::Model& m, FleetRuns runs, const Known& known, uint64_t se
                         (p.of->family == "gpus" && cause == "gpu_count") ||
                         (p.of->family == "model" && cause == "gpu_model");
     }
-    const auto add = [&](Tally* t) {
+    const auto add = [&](FindTally* t) {
       ++t->planted;
       t->found += one.found;
       t->right_run += one.right_run;
@@ -244,7 +246,7 @@ void Find(const Fleet::Model& m, FleetRuns runs, const Known& known, uint64_t se
     if (p.over >= 3) add(&score->clear[p.of->kind]);
     if (p.of->size < .45) add(&score->large);
     add(&score->curve[static_cast<int>(std::min(20.0, std::floor(p.over)))]);
-    if (Verbose() && p.over >= 3 && (one.right_run == 0 || one.right_cause == 0)) {
+    if (VerboseRun() && p.over >= 3 && (one.right_run == 0 || one.right_cause == 0)) {
       fmt::print(
           "seed {} {} {} of {:.3f}, {:.1f} times the scatter {:.4f}, at {}: found {} there "
           "{} named {}: {}\n",
@@ -265,12 +267,12 @@ void Find(const Fleet::Model& m, FleetRuns runs, const Known& known, uint64_t se
   }
 }
 
-void Print(const Score& s) {
-  const auto row = [](const std::string& name, const Tally& t) {
+void PrintScore(const RegressionScore& s) {
+  const auto row = [](const std::string& name, const FindTally& t) {
     fmt::print("  {:24} planted {:4} found {:4} first run {:4} cause {:4}\n", name, t.planted,
                t.found, t.right_run, t.right_cause);
   };
-  Tally sum;
+  FindTally sum;
   for (const auto& [kind, t] : s.clear) {
     row(kind, t);
     sum.planted += t.planted;
@@ -290,28 +292,28 @@ void Print(const Score& s) {
 
 class Regressions : public ::testing::TestWithParam<Preset> {
  protected:
-  Score Run(const IncidentCounts& incidents) const {
-    const auto first = static_cast<uint64_t>(FromEnvironment("FLOPWATCH_TEST_FIRST_SEED", 1));
-    const auto seeds = static_cast<uint64_t>(FromEnvironment("FLOPWATCH_TEST_SEEDS", 2));
-    const auto gpus = static_cast<int>(FromEnvironment("FLOPWATCH_TEST_GPUS", 1000));
-    Score score;
+  RegressionScore Run(const IncidentCounts& incidents) const {
+    const auto first = static_cast<uint64_t>(RegressionSetting("FLOPWATCH_TEST_FIRST_SEED", 1));
+    const auto seeds = static_cast<uint64_t>(RegressionSetting("FLOPWATCH_TEST_SEEDS", 2));
+    const auto gpus = static_cast<int>(RegressionSetting("FLOPWATCH_TEST_GPUS", 1000));
+    RegressionScore score;
     for (uint64_t seed = first; seed < first + seeds; ++seed) {
       FleetOptions options = Options(GetParam(), gpus, 7 * 24, Faults::kAll, seed);
       options.incidents = incidents;
       const auto f = Make(options);
       if (f == nullptr) break;
       const FleetRuns runs = RunsOf(*f);
-      const Known known = KnownOf(f->model());
+      const KnownTruth known = KnownOf(f->model());
       Accuse(f->model(), runs, known, seed, &score);
-      Find(f->model(), runs, known, seed, &score);
+      FindEarly(f->model(), runs, known, seed, &score);
     }
-    Print(score);
+    PrintScore(score);
     return score;
   }
 };
 
 TEST_P(Regressions, OfAFleetItselfAreFoundAndOthersAreNotAccused) {
-  const Score s = Run({});
+  const RegressionScore s = Run({});
   EXPECT_LE(s.accused, std::max(2.0, .01 * s.innocents));
   EXPECT_LE(s.accused + s.accused_within, std::max(4.0, .015 * s.innocents));
   EXPECT_GE(s.large.found, s.large.planted - 1);
@@ -325,12 +327,12 @@ TEST_P(Regressions, PlantedAreFoundWithTheirCause) {
                              "change_gpus=15,change_model=15,change_precision=15",
                              &incidents)
                   .ok());
-  const Score s = Run(incidents);
+  const RegressionScore s = Run(incidents);
   EXPECT_LE(s.accused, std::max(3.0, .01 * s.innocents));
   EXPECT_LE(s.accused + s.accused_within, std::max(6.0, .015 * s.innocents));
   // All but workflows that scatter by as much themselves.
   EXPECT_GE(s.large.found, s.large.planted - 2);
-  Tally clear;
+  FindTally clear;
   for (const auto& [kind, t] : s.clear) {
     clear.planted += t.planted;
     clear.found += t.found;
