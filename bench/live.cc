@@ -99,6 +99,10 @@ class Sink : public store::Store {
                                                                          uint64_t) override {
     return std::vector<telemetry::ApplicationSample>{};
   }
+  Status VisitGpuRows(store::Window, absl::Span<const std::string_view>, store::RowOrder,
+                      absl::FunctionRef<Status(const store::GpuRows&)>) override {
+    return absl::OkStatus();
+  }
   StatusOr<store::QueryResult> UserSql(std::string_view, store::QueryLimits) override {
     return store::QueryResult{};
   }
