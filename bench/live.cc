@@ -50,6 +50,10 @@ class Sink : public store::Store {
   Status PutModels(absl::Span<const store::ModelRecord>) override { return absl::OkStatus(); }
   Status PutSeries(absl::Span<const store::SeriesRecord>) override { return absl::OkStatus(); }
   Status PutJobs(const jobs::Changes&) override { return absl::OkStatus(); }
+  Status PutBooks(const jobs::BookChanges&) override { return absl::OkStatus(); }
+  Status ForgetJobs(const jobs::Forgotten&) override { return absl::OkStatus(); }
+  Status ForgetDevices(const store::ForgottenDevices&) override { return absl::OkStatus(); }
+  Status ForgetClaims(absl::Span<const int32_t>) override { return absl::OkStatus(); }
   Status RollUp() override { return absl::OkStatus(); }
   Status Seal(Micros) override { return absl::OkStatus(); }
   Status ApplyRetention(Micros) override { return absl::OkStatus(); }
