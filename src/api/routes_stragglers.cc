@@ -23,6 +23,7 @@ void WriteStraggler(JsonWriter& json, const query::StragglerRow& row) {
   }
   json.Field("kind", fleet::StragglerKindName(s.kind));
   json.Field("deficit", s.deficit).TextField("deficit_reason", s.deficit_reason);
+  json.Field("gain", s.gain);
   json.Field("confidence", s.confidence);
   WriteSpan(json, "seen", row.seen);
   json.Key("evidence").BeginArray();

@@ -35,8 +35,9 @@ const UiFile kUiFiles[] = {
 
 // Paths the page itself resolves.
 bool IsPageRoute(std::string_view path) {
-  constexpr std::string_view kPages[] = {"/",      "/index.html", "/today", "/workflows", "/usage",
-                                         "/hosts", "/jobs",       "/gpus",  "/targets"};
+  constexpr std::string_view kPages[] = {"/",        "/index.html", "/today", "/workflows",
+                                         "/compare", "/usage",      "/hosts", "/jobs",
+                                         "/gpus",    "/targets"};
   return std::ranges::find(kPages, path) != std::end(kPages) || path.starts_with("/jobs/") ||
          path.starts_with("/gpus/");
 }

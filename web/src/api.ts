@@ -245,6 +245,32 @@ export interface Regressions {
   rows: Regression[];
 }
 
+export interface ComparedSide {
+  name: string;
+  kind: 'job' | 'window';
+  window: { from: string; to: string };
+  workflow: string | null;
+  user: string | null;
+  runs: number;
+}
+
+export interface Comparison {
+  a: ComparedSide;
+  b: ComparedSide;
+  figures: {
+    figure: string;
+    unit: 'ratio' | 'number' | 'mhz' | 'w' | 'gpu_seconds';
+    a: number | null;
+    b: number | null;
+    change: number | null; // b / a - 1
+    scatter: number | null; // of one run of the workflow
+    scatter_runs: number;
+    unusual: boolean | null;
+  }[];
+  differences: { what: string; a: string | null; b: string | null }[];
+  notes: string[];
+}
+
 export interface IdleRow {
   job: string;
   user: string | null;

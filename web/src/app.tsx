@@ -5,6 +5,7 @@ import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { duration, moment } from './format';
 import { freshness, paused, refreshNow, startRefreshing } from './live';
+import { ComparePage } from './pages/compare';
 import { FleetPage } from './pages/fleet';
 import { GpuPage } from './pages/gpu';
 import { GpusPage, HostsPage } from './pages/hosts';
@@ -284,6 +285,7 @@ function Page() {
       fleet: 'Fleet',
       today: 'Today',
       workflows: 'Workflows',
+      compare: 'Compare',
       usage: 'Usage',
       hosts: 'Hosts',
       jobs: 'Jobs',
@@ -303,6 +305,8 @@ function Page() {
       return <TodayPage />;
     case 'workflows':
       return <WorkflowsPage />;
+    case 'compare':
+      return <ComparePage />;
     case 'usage':
       return <UsagePage />;
     case 'hosts':
@@ -334,6 +338,7 @@ const headings: Record<string, string> = {
   fleet: 'Fleet',
   today: 'Today',
   workflows: 'Workflows',
+  compare: 'Compare',
   usage: 'Usage',
   hosts: 'Hosts',
   jobs: 'Jobs',
@@ -361,7 +366,7 @@ function App() {
         <nav aria-label="Pages">
           {tab('/', 'Fleet', page === 'fleet' || page === 'hosts' || page === 'gpus')}
           {tab('/today', 'Today', page === 'today')}
-          {tab('/workflows', 'Workflows', page === 'workflows')}
+          {tab('/workflows', 'Workflows', page === 'workflows' || page === 'compare')}
           {tab('/usage', 'Usage', page === 'usage')}
           {tab('/jobs', 'Jobs', page === 'jobs' || page === 'job')}
           {tab('/targets', 'Targets', page === 'targets')}

@@ -7,6 +7,7 @@ export interface Route {
     | 'fleet'
     | 'today'
     | 'workflows'
+    | 'compare'
     | 'usage'
     | 'hosts'
     | 'jobs'
@@ -32,9 +33,9 @@ function parse(): Route {
     }
   };
   if (path === '') return { page: 'fleet', key: '', query };
-  const plain = (['today', 'workflows', 'usage', 'hosts', 'jobs', 'gpus', 'targets'] as const).find(
-    (page) => path === `/${page}`,
-  );
+  const plain = (
+    ['today', 'workflows', 'compare', 'usage', 'hosts', 'jobs', 'gpus', 'targets'] as const
+  ).find((page) => path === `/${page}`);
   if (plain) return { page: plain, key: '', query };
   if (path.startsWith('/jobs/')) return { page: 'job', key: rest('/jobs/'), query };
   if (path.startsWith('/gpus/')) return { page: 'gpu', key: rest('/gpus/'), query };

@@ -108,6 +108,7 @@ function GotWorse({ from, to }: { from: string; to: string }) {
       actions={
         found.data && (
           <>
+            <a href={link('/compare')}>Compare two runs</a>
             <span class="note">
               {moment(found.data.window.from)} – {moment(found.data.window.to)}
             </span>
