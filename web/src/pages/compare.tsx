@@ -12,9 +12,18 @@ type Difference = Comparison['differences'][number];
 
 const words: Record<string, string> = {
   ofu: 'OFU',
+  ofu_busy: 'OFU while a kernel ran',
   mfu: 'MFU',
+  duty: 'Duty cycle',
+  sm_efficiency: 'SM efficiency',
+  tensor_active: 'Tensor activity',
+  occupancy_elapsed: 'Occupancy, elapsed',
   gpu_seconds: 'GPU-hours',
   sm_clock_mhz: 'SM clock',
+  power_w: 'Power per GPU',
+  tokens_per_s: 'Tokens/s',
+  tflops_per_gpu: 'TFLOP/s per GPU',
+  step_time_s: 'Step time, s',
 };
 const nameOf = (figure: string): string => words[figure] ?? figure.replaceAll('_', ' ');
 
@@ -58,7 +67,7 @@ const figureColumns: TableColumn<Figure>[] = [
     show: (f) => (
       <Value
         value={f.scatter}
-        text={`${percent(f.scatter)} of ${f.scatter_runs} runs`}
+        text={`${percent(f.scatter)} (${f.scatter_runs} runs)`}
         why="fewer than five runs of the workflow"
       />
     ),
@@ -145,39 +154,48 @@ function Ask({ a, b }: { a: string; b: string }) {
   );
 }
 
+function Answer({ data }: { data: Comparison }) {
+  return (
+    <>
+      <Section
+        title="Figures"
+        actions={<CsvButton file="compare.csv" make={() => csv(data)} />}
+      >
+        <Side name="A" side={data.a} />
+        <Side name="B" side={data.b} />
+        <Table
+          label="Figures of both"
+          columns={figureColumns}
+          rows={data.figures}
+          rowKey={(f) => f.figure}
+        />
+      </Section>
+      <Section title="What else changed">
+        {data.notes.map((note) => (
+          <p class="note" key={note}>
+            {note}
+          </p>
+        ))}
+        {data.differences.length === 0 ? (
+          <Empty title="Nothing that is known" />
+        ) : (
+          <Table
+            label="What else changed"
+            columns={differenceColumns}
+            rows={data.differences}
+            rowKey={(d) => d.what}
+          />
+        )}
+      </Section>
+    </>
+  );
+}
+
 function Compared({ a, b }: { a: string; b: string }) {
   const compared = useApi<Comparison>(apiUrl('compare', { a, b }), { main: true, fixed: true });
   return (
     <Waiting loaded={compared} height={400}>
-      {(data) => (
-        <>
-          <Side name="A" side={data.a} />
-          <Side name="B" side={data.b} />
-          <Table
-            label="Figures of both"
-            columns={figureColumns}
-            rows={data.figures}
-            rowKey={(f) => f.figure}
-          />
-          <h3>What else changed</h3>
-          {data.differences.length === 0 ? (
-            <p class="note">Nothing that is known.</p>
-          ) : (
-            <Table
-              label="What else changed"
-              columns={differenceColumns}
-              rows={data.differences}
-              rowKey={(d) => d.what}
-            />
-          )}
-          {data.notes.map((note) => (
-            <p class="note" key={note}>
-              {note}
-            </p>
-          ))}
-          <CsvButton file="compare.csv" make={() => csv(data)} />
-        </>
-      )}
+      {(data) => <Answer data={data} />}
     </Waiting>
   );
 }
@@ -187,17 +205,18 @@ export function ComparePage() {
   const a = query.get('a') ?? '';
   const b = query.get('b') ?? '';
   return (
-    <Section title="Compare">
-      <Ask key={`${a} ${b}`} a={a} b={b} />
-      {a && b ? (
-        <Compared a={a} b={b} />
-      ) : (
-        <Empty title="Two runs or two windows, side by side">
-          <p>
-            Name a job on each side: each figure is set against what runs of its workflow scatter.
-          </p>
-        </Empty>
-      )}
-    </Section>
+    <>
+      <Section title="Compare">
+        <Ask key={`${a} ${b}`} a={a} b={b} />
+        {(!a || !b) && (
+          <Empty title="Two runs or two windows, side by side">
+            <p>
+              Name a job on each side: each figure is set against what runs of its workflow scatter.
+            </p>
+          </Empty>
+        )}
+      </Section>
+      {a && b && <Compared a={a} b={b} />}
+    </>
   );
 }
