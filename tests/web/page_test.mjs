@@ -406,6 +406,42 @@ await test(failingTest, async () => {
   mock.set('fleet');
 });
 
+await test('Today: what to do first, with what it brings, and the lists behind it', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(mock.url);
+  await page.waitForSelector('.actions-list > li');
+  assert.equal(await page.locator('.actions-list > li').count(), 3); // the first three
+  await page.click('text=All actions');
+  await page.waitForSelector('h2:has-text("What to do first")');
+  assert.equal(await page.locator('.actions-list > li').count(), 4);
+  assert.match(await page.textContent('.actions-list > li >> nth=0'), /240.*GPU-h.*120\.50 EUR/s);
+  assert.match(await page.textContent('.actions-list > li >> nth=3'), /nothing by itself/);
+  // What comes from elsewhere is text.
+  await page.waitForSelector('text=26.0 GiB are held <at> 61 W >> nth=0');
+  assert.match(await page.textContent('[aria-label="Stragglers"]'), /12\.0.*sm_clock_mhz/s);
+  await page.click('.actions-list > li >> nth=0 >> h3 a');
+  await page.waitForURL(/\/jobs\?.*sort=allocated_idle.*user=bob|user=bob.*sort=allocated_idle/);
+  check();
+  await close();
+});
+
+await test('Workflows: what changed since which run; Compare: two side by side', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(`${mock.url}/workflows`);
+  assert.match(await page.textContent('[aria-label="Changes"]'), /pretrain.*−25\.0.*tensor/s);
+  await page.waitForSelector('text=12 of 20 workflows were judged');
+  await page.click('text=Compare two runs');
+  await page.fill('input >> nth=0', '2115002');
+  await page.fill('input >> nth=1', '2115003');
+  await page.click('button:text("Compare")');
+  await page.waitForURL(/a=2115002&b=2115003/);
+  const figures = await page.textContent('[aria-label="Figures of both"]');
+  assert.match(figures, /OFU.*40\.0.*30\.0.*−25\.0.*12 runs.*yes/s);
+  assert.match(await page.textContent('[aria-label="What else changed"]'), /gpu001.*gpu002/s);
+  check();
+  await close();
+});
+
 await test('Unknown job, unknown page', async () => {
   const { page, check, close } = await open(mock.url, { allowedErrors: /status of 404/ });
   await page.goto(`${mock.url}/jobs/nope`);
@@ -446,7 +482,17 @@ await test(axeTest, async () => {
         colorScheme,
         viewport: { width, height: 900 },
       });
-      for (const path of ['/', '/usage?compare=true', '/hosts', '/gpus', '/jobs', '/targets']) {
+      for (const path of [
+        '/',
+        '/today',
+        '/workflows',
+        '/compare?a=1&b=2',
+        '/usage?compare=true',
+        '/hosts',
+        '/gpus',
+        '/jobs',
+        '/targets',
+      ]) {
         await page.goto(mock.url + path);
         await page.waitForSelector('tbody tr', { state: 'attached' });
         await page.evaluate(axe);

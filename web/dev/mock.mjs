@@ -272,6 +272,158 @@ function usageBy(q, window, hours, empty) {
   };
 }
 
+// --- what was found ---
+
+const evidence = 'job 2115002: no_work: 8 GPUs: nothing runs while 26.0 GiB are held <at> 61 W';
+
+function advice(window, hours, empty) {
+  const action = (cause, text, subject, seconds) => ({
+    action: text,
+    cause,
+    subject,
+    gpu_seconds: seconds,
+    of_allocated: seconds === null ? null : 0.04,
+    money: cause === 'idle_held' ? 120.5 : null,
+    money_coverage: seconds === null ? null : 1,
+    basis: 'GPU-seconds that were held while nothing ran',
+    subjects: {
+      jobs: ['2115002', '2115003'],
+      jobs_total: 9,
+      users: ['bob'],
+      users_total: 1,
+      nodes: ['gpu001'],
+      nodes_total: 1,
+      gpus: cause === 'straggler' ? ['GPU-6f1c2b00-0000-4000-8000-000000001000'] : [],
+      gpus_total: cause === 'straggler' ? 1 : 0,
+    },
+    evidence: [evidence],
+    link: '/api/v1/idle?user=bob',
+  });
+  const all = [
+    action('idle_held', 'Ask bob to release what 9 jobs hold', 'bob', 40 * hours * 3600),
+    action('straggler', 'Take GPU-6f1c2b00 out: it holds 9 jobs back', 'GPU-6f1c2b00', 3600),
+    action('regression', 'Find out what changed in pretrain', 'pretrain', 1800),
+    action('no_mfu', 'Let 9 jobs report an MFU', null, null),
+  ];
+  return {
+    window,
+    weight: 'gpu_seconds',
+    allocated_gpu_seconds: 1000 * hours * 3600,
+    currency: 'EUR',
+    actions: empty ? [] : all,
+    notes: [],
+  };
+}
+
+function idle(window, hours, empty) {
+  const row = {
+    job: '2115002',
+    user: 'bob',
+    state: 'no_work',
+    gpus: 8,
+    gpu_seconds: 8 * hours * 3600,
+    money: 16 * hours,
+    since: window.from,
+    until: null,
+    evidence,
+  };
+  return {
+    window,
+    currency: 'EUR',
+    held_gpu_seconds: 1000 * hours * 3600,
+    coverage: 0.99,
+    gpu_seconds: empty ? 0 : row.gpu_seconds,
+    rows_total: empty ? 0 : 1,
+    rows: empty ? [] : [row],
+  };
+}
+
+function stragglers(window, empty) {
+  const row = {
+    job: '2115002',
+    gpu: 'GPU-6f1c2b00-0000-4000-8000-000000001000',
+    node: 'gpu001',
+    kind: 'clock',
+    deficit: 0.12,
+    deficit_reason: null,
+    confidence: 0.99,
+    evidence: [{ measure: 'sm_clock_mhz', value: 1210, peers: 1355 }],
+    seen_in_jobs: 3,
+  };
+  return {
+    window,
+    jobs_judged: 40,
+    gpus_judged: 900,
+    rows_total: empty ? 0 : 1,
+    rows: empty ? [] : [row],
+  };
+}
+
+function regressions(window, empty) {
+  const row = {
+    kind: 'regression',
+    workflow: 'pretrain',
+    user: 'alice',
+    job: null,
+    run: '2115002',
+    from: window.from,
+    metric: 'ofu',
+    before: 0.4,
+    after: 0.3,
+    change: -0.25,
+    scatter: 0.02,
+    confidence: 0.999,
+    cause: 'tensor',
+    gpu_seconds: 36000,
+    lost_gpu_seconds: 9000,
+    evidence: 'tensor activity per SM activity 52.1 -> 39.2 % (-24.8 %)',
+  };
+  return {
+    window,
+    workflows: 20,
+    workflows_judged: 12,
+    without_verdict: { too_few_runs: 7, not_measured: 1 },
+    runs: 200,
+    runs_judged: 180,
+    jobs_without_workflow: 3,
+    rows_total: empty ? 0 : 1,
+    rows: empty ? [] : [row],
+  };
+}
+
+function compared(q, window) {
+  const side = (name) => ({
+    name,
+    kind: 'job',
+    window,
+    workflow: 'pretrain',
+    user: 'alice',
+    runs: 1,
+  });
+  const figure = (name, unit, a, b) => ({
+    figure: name,
+    unit,
+    a,
+    b,
+    change: a === null ? null : b / a - 1,
+    scatter: a === null ? null : 0.02,
+    scatter_runs: 12,
+    unusual: a === null ? null : Math.abs(b / a - 1) > 0.05,
+  });
+  return {
+    weight: 'gpu_seconds',
+    a: side(q.get('a')),
+    b: side(q.get('b')),
+    figures: [
+      figure('ofu', 'ratio', 0.4, 0.3),
+      figure('sm_clock_mhz', 'mhz', 1350, 1345),
+      figure('mfu', 'ratio', null, null),
+    ],
+    differences: [{ what: 'nodes', a: 'gpu001', b: 'gpu002' }],
+    notes: [],
+  };
+}
+
 function answer(url, scenario) {
   const q = url.searchParams;
   const now = Math.floor(Date.now() / 1000);
@@ -374,6 +526,11 @@ function answer(url, scenario) {
     };
   }
   if (path === 'usage') return usageBy(q, window, hours, empty);
+  if (path === 'advise') return advice(window, hours, empty);
+  if (path === 'idle') return idle(window, hours, empty);
+  if (path === 'stragglers') return stragglers(window, empty);
+  if (path === 'regressions') return regressions(window, empty);
+  if (path === 'compare') return compared(q, window);
   if (path === 'gpus') {
     const node = q.get('node') || 'gpu001';
     const gpus = Array.from({ length: empty ? 0 : 8 }, (_, k) => ({
