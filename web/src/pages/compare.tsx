@@ -143,10 +143,22 @@ function Ask({ a, b }: { a: string; b: string }) {
       }}
     >
       <label class="check">
-        A <input type="text" value={left} onInput={(e) => setLeft(e.currentTarget.value)} required />
+        A{' '}
+        <input
+          type="text"
+          value={left}
+          onInput={(e) => setLeft(e.currentTarget.value)}
+          required
+        />
       </label>
       <label class="check">
-        B <input type="text" value={right} onInput={(e) => setRight(e.currentTarget.value)} required />
+        B{' '}
+        <input
+          type="text"
+          value={right}
+          onInput={(e) => setRight(e.currentTarget.value)}
+          required
+        />
       </label>
       <button type="submit">Compare</button>
       <span class="note">a job each, or a window FROM/TO: 2026-11-17/2026-11-18</span>
