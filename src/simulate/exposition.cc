@@ -305,8 +305,9 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
       traits.stall_factor > traits.clock_factor
           ? HeldSeconds(activity, lane, t, [](const Stint& s) { return s.stalls; }) / 20
           : 0;
-  v[kUtilPct] = std::min<int64_t>(
-      100, (ratio(delta.util_us) + static_cast<int64_t>(h2 >> 20 & 8191)) / 10000);
+  // Whole percents, up or down such that their mean is the truth.
+  const auto dither = static_cast<int64_t>(h2 >> 20 & 8191) * 10000 >> 13;
+  v[kUtilPct] = std::min<int64_t>(100, (ratio(delta.util_us) + dither) / 10000);
   v[kZero] = 0;
   v[kXid] = LastXid(m.plan, gpu, t);
   int64_t total = mig != nullptr ? mig->fb_mib : model.fb_total_mib;

@@ -219,8 +219,10 @@ class JudgedFleet {
           Example("missed", job, h, other == found.end() ? nullptr : &*other, &t);
           continue;
         }
-        const Micros off = std::max(std::abs(s->from - t.from), std::abs(s->to - t.to));
-        if (off <= Micros{interval_} * kMicrosPerSecond) continue;
+        // Two minutes at a job's start are nobody's idle time (docs/simulate.md, Incidents).
+        const Micros edge = Micros{interval_} * kMicrosPerSecond;
+        const Micros begin = t.from <= job.start ? std::max(edge, 2 * kMicrosPerMinute) : edge;
+        if (std::abs(s->from - t.from) <= begin && std::abs(s->to - t.to) <= edge) continue;
         ++score.off;
         Example("edge", job, h, &*s, &t);
       }

@@ -27,6 +27,8 @@ constexpr double kOverUsualShift = 4, kOverLargestShift = 1.5, kOverStepScatter 
 // No scatter of steps below this is believed, and nothing smaller is a drop within a run: phases of
 // a healthy one differ by several per cent.
 constexpr double kLeastStepScatter = .005, kLeastDropWithin = .1;
+// Nor is a drop from less than this: where tensor work is incidental it comes and goes.
+constexpr double kLeastOfuBeforeDrop = .05;
 
 // The duty that a quarter of the run's work is above. Where some of a job's GPUs pause while others
 // work, the mean is lower in those steps; data that comes too late lowers all of them.
@@ -139,6 +141,7 @@ std::optional<LevelChange> DropWithin(const std::vector<double>& values, double 
     const auto middle = values.begin() + static_cast<std::ptrdiff_t>(c.at);
     std::vector<double> past(values.begin(), middle), rest(middle, values.end());
     const double before = MedianValue(past), after = MedianValue(rest), drop = before - after;
+    if (before < std::log(kLeastOfuBeforeDrop)) continue;
     if (drop < std::max({-std::log1p(-min_change), kLeastDropWithin, kOverStepScatter * c.scatter,
                          least_drop}))
       continue;
