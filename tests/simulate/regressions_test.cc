@@ -315,8 +315,8 @@ class Regressions : public ::testing::TestWithParam<Preset> {
 TEST_P(Regressions, OfAFleetItselfAreFoundAndOthersAreNotAccused) {
   const RegressionScore s = Run({});
   EXPECT_LE(s.accused, std::max(2.0, .01 * s.innocents));
-  // The goal is one per cent. Jobs of one GPU of the research preset change their level within a run
-  // by themselves, as the fleets with incidents do not (docs/regressions.md).
+  // The goal is one per cent. Jobs of one GPU of the research preset change their level within a
+  // run by themselves, as the fleets with incidents do not (docs/regressions.md).
   EXPECT_LE(s.accused + s.accused_within, std::max(4.0, .02 * s.innocents));
   EXPECT_GE(s.large.found, s.large.planted - 1);
 }
