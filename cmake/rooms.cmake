@@ -11,7 +11,7 @@ set(FLOPWATCH_ROOM_ORDER base hardware efficiency models telemetry jobs jobs/slu
 add_library(flopwatch_flags INTERFACE)
 target_include_directories(flopwatch_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(flopwatch_flags INTERFACE
-  -Wall -Wextra -Wno-unused-parameter -fno-omit-frame-pointer)
+  -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -fno-omit-frame-pointer)
 target_compile_definitions(flopwatch_flags INTERFACE FLOPWATCH_VERSION="${PROJECT_VERSION}")
 if(FLOPWATCH_SANITIZE)
   target_compile_options(flopwatch_flags INTERFACE

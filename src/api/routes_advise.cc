@@ -80,6 +80,7 @@ Result AdviseOverWindow(const query::Query& query, const fleet::Prices& prices,
   json.BeginObject();
   WriteWindow(json, answer.view);
   json.Field("weight", "gpu_seconds").Field("allocated_gpu_seconds", answer.allocated_s);
+  json.Field("coverage", query::MeanOf(answer.observed_s, answer.allocated_s));
   json.TextField("currency", prices.currency()).Key("actions").BeginArray();
   for (const fleet::Action& a : answer.actions)
     WriteAction(json, a, answer.allocated_s, answer.view.window);
@@ -93,10 +94,10 @@ Result AdviseOverWindow(const query::Query& query, const fleet::Prices& prices,
 
 void AddAdviseRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table) {
   table->Add(
-      Get("/api/v1/advise", "getAdvice",
+      Slow(Get("/api/v1/advise", "getAdvice",
           "What to do first: at most ten actions, each with the GPU-seconds and the money that it "
           "brings, what that is reckoned from, and its evidence; no GPU-second stands in two",
-          {&kFrom, &kTo, &kMostActions}, {Ok("Advice"), BadParameter()}),
+          {&kFrom, &kTo, &kMostActions}, {Ok("Advice"), BadParameter()})),
       {},
       [query, prices](const Call& call) { return AdviseOverWindow(*query, *prices, call.args); });
 }

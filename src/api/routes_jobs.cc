@@ -106,7 +106,7 @@ double LossOf(const JobRow& row, std::string_view name) {
   const double held = row.usage.expected_s;
   const fleet::Sankey sankey = fleet::MakeSankey(
       {.deployed_s = held,
-       .held = fleet::SankeyInput::Held{.on_busy_hosts_s = held, .allocated_s = held},
+       .held = fleet::HeldLevels{.on_busy_hosts_s = held, .allocated_s = held},
        .measured = row.usage.sums});
   double seconds = 0;
   for (const fleet::SankeyLoss& loss : sankey.losses)

@@ -90,6 +90,43 @@ std::vector<IntervalRecord> JobIndex::Intervals(Micros from, Micros to, int32_t 
   return out;
 }
 
+void JobIndex::ForEachOwned(
+    Micros from, Micros to,
+    absl::FunctionRef<void(int32_t, Micros, Micros, absl::Span<const int32_t>)> f) const {
+  const auto times = impl_->catalog.static_times().first;
+  // One entity's, so that f is called without its lock.
+  struct Part {
+    Micros from, to;
+    size_t jobs_end;
+  };
+  std::vector<Part> parts;
+  std::vector<int32_t> jobs;
+  for (size_t s = 0; s < kShards; ++s) {
+    Shard& shard = impl_->shards[s];
+    for (size_t at = 0;; ++at) {
+      parts.clear();
+      jobs.clear();
+      {
+        const MutexLock lock(shard.mutex);
+        if (at >= shard.entities.size()) break;
+        EntityState& e = shard.entities[at];
+        if (e.intervals.empty()) continue;
+        Impl::Materialise(e);
+        e.intervals.Sweep(from, to, *times, &shard.scratch, [&](const Stretch& stretch) {
+          for (const Interval* i : stretch.owners) jobs.push_back(i->job);
+          parts.push_back({stretch.from, stretch.to, jobs.size()});
+        });
+      }
+      size_t begin = 0;
+      for (const Part& p : parts) {
+        f(Impl::EntityId(s, at), p.from, p.to,
+          absl::MakeConstSpan(jobs).subspan(begin, p.jobs_end - begin));
+        begin = p.jobs_end;
+      }
+    }
+  }
+}
+
 std::vector<IntervalRecord> JobIndex::EntityIntervals(int32_t entity, Micros from,
                                                       Micros to) const {
   const auto times = impl_->catalog.static_times().first;

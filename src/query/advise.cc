@@ -41,18 +41,24 @@ class Adviser {
   StatusOr<AdviseAnswer> Advise(size_t most) {
     FW_RETURN_IF_ERROR(CollectJobs());
     ClaimWithoutMfu();
-    FW_RETURN_IF_ERROR(ClaimIdle());
-    FW_RETURN_IF_ERROR(ClaimRegressions());
-    FW_RETURN_IF_ERROR(ClaimStragglers());
+    NoteIfNot("idle-held time", ClaimIdle());
+    NoteIfNot("regressions", ClaimRegressions());
+    NoteIfNot("stragglers", ClaimStragglers());
     ClaimPeers();
-    FW_RETURN_IF_ERROR(ClaimGrowing());
-    FW_RETURN_IF_ERROR(ClaimHosts());
+    NoteIfNot("workflows that grow", ClaimGrowing());
+    NoteIfNot("hosts that are out", ClaimHosts());
     answer_.view = view_;
     answer_.actions = fleet::Advise(jobs_, claims_, kLeastAction * answer_.allocated_s, most);
     return std::move(answer_);
   }
 
  private:
+  // One that fails takes nothing from the others.
+  void NoteIfNot(std::string_view what, const Status& looked) {
+    if (looked.ok()) return;
+    answer_.notes.push_back(fmt::format("{}: not looked for: {}", what, MessageOf(looked)));
+  }
+
   struct JobFacts {
     Usage usage;
     std::string models;  // of its GPUs
@@ -82,6 +88,7 @@ class Adviser {
       jobs_.push_back(std::move(job));
       facts_.push_back({g.usage, "", g.usage.sums.gpus, g.claimed_s > 0});
       answer_.allocated_s += g.usage.expected_s;
+      answer_.observed_s += std::min(g.usage.expected_s, g.usage.sums.ofu.observed_s);
     }
     std::vector<store::JobWindow> windows;
     for (const auto& [id, at] : by_id_) windows.push_back({id, view_.window});
@@ -202,6 +209,11 @@ class Adviser {
     if (window.from > view_.window.from) {
       answer_.notes.push_back(
           fmt::format("stragglers are those seen from {} on", FormatTime(window.from)));
+    }
+    const bool any = std::ranges::any_of(facts_, [](const JobFacts& f) { return f.gpus > 1; });
+    if (found.jobs_judged == 0 && any) {
+      answer_.notes.push_back(
+          "no job could be judged for stragglers: \"flopwatch stragglers\" says why");
     }
     // A job waits for its slowest GPU alone: mending another one brings nothing yet.
     std::map<size_t, const StragglerRow*> slowest;

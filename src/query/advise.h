@@ -24,10 +24,12 @@ struct AdviseAnswer {
   View view;
   std::vector<fleet::Action> actions;
   double allocated_s = 0;          // GPU-seconds that jobs held
+  double observed_s = 0;           // of these, that samples speak for
   std::vector<std::string> notes;  // what was not looked at, and why
 };
 
-// Reads raw rows: not for an event loop.
+// Reads raw rows: not for an event loop. What one of the findings cannot be looked for with is a
+// note; without the list of jobs there is no answer.
 StatusOr<AdviseAnswer> AdviseOn(const Query& query, store::Window asked,
                                 const fleet::Prices& prices, size_t most);
 

@@ -126,23 +126,32 @@ class HostGatherer {
   }
 
   void Holds() {
-    const std::vector<jobs::IntervalRecord> held =
-        memory_.jobs().Intervals(window_.from, window_.to);
-    for (size_t at = 0; at < held.size();) {
-      const int32_t entity = held[at].entity;
-      std::vector<HostSpan> spans;
-      for (; at < held.size() && held[at].entity == entity; ++at)
-        spans.push_back({held[at].from, held[at].to});
-      Unite(&spans);
-      const auto instance = instance_of_.find(entity);
-      const bool part = instance != instance_of_.end();
-      const auto board = board_at_.find(part ? instance->second.first : entity);
-      if (board == board_at_.end()) continue;
-      Host::Board& b = nodes_[board->second.first].host.boards[board->second.second];
-      // A job of the whole board beside instances holds what these do.
-      const double weight = part ? instance->second.second : b.instances > 0 ? 0 : 1;
-      for (const HostSpan& span : spans) b.held.push_back({span, weight});
-    }
+    int32_t last = 0;
+    Host::Board* board = nullptr;  // of that entity
+    double weight = 1;
+    memory_.jobs().ForEachOwned(
+        window_.from, window_.to,
+        [&](int32_t entity, Micros from, Micros to, absl::Span<const int32_t> /*jobs*/) {
+          const bool goes_on = last == entity;
+          if (!goes_on) {
+            last = entity;
+            const auto instance = instance_of_.find(entity);
+            const bool part = instance != instance_of_.end();
+            const auto at = board_at_.find(part ? instance->second.first : entity);
+            board = at == board_at_.end()
+                        ? nullptr
+                        : &nodes_[at->second.first].host.boards[at->second.second];
+            // A job of the whole board beside instances holds what these do.
+            weight = part                                            ? instance->second.second
+                     : board != nullptr && board->instances > 0 ? 0 : 1;
+          }
+          if (board == nullptr) return;
+          if (goes_on && !board->held.empty() && board->held.back().time.to == from) {
+            board->held.back().time.to = to;
+          } else {
+            board->held.push_back({{from, to}, weight});
+          }
+        });
   }
 
   void States() {

@@ -215,30 +215,26 @@ SecondsByJob Memory::AllocatedSeconds(Window window) const {
     out[g.job] = g.gpu_seconds;
   if (!registry_->has_instances()) return out;
   // The index counts an instance as a whole GPU; take off what it is not.
-  ByEntity(
-      jobs_->Intervals(window.from, window.to),
-      [&](int32_t entity, absl::Span<const jobs::IntervalRecord> intervals) {
-        const double fraction = registry_->Fraction(entity);
-        if (fraction >= 1) return;
-        Sweep(intervals, window, [&](Micros from, Micros to, absl::Span<const int32_t> holders) {
-          for (const int32_t job : holders)
-            out[job] -= (1 - fraction) * ToSeconds(to - from) / static_cast<double>(holders.size());
-        });
-      });
+  ForEachHeld(window, [&](int32_t, double fraction, Micros from, Micros to,
+                          absl::Span<const int32_t> holders) {
+    if (fraction >= 1) return;
+    for (const int32_t job : holders)
+      out[job] -= (1 - fraction) * ToSeconds(to - from) / static_cast<double>(holders.size());
+  });
   return out;
 }
 
 void Memory::ForEachHeld(
     Window window,
     absl::FunctionRef<void(int32_t, double, Micros, Micros, absl::Span<const int32_t>)> f) const {
-  ByEntity(jobs_->Intervals(window.from, window.to),
-           [&](int32_t entity, absl::Span<const jobs::IntervalRecord> intervals) {
-             const double fraction = registry_->Fraction(entity);
-             Sweep(intervals, window,
-                   [&](Micros from, Micros to, absl::Span<const int32_t> holders) {
-                     f(entity, fraction, from, to, holders);
-                   });
-           });
+  int32_t last = 0;
+  double fraction = 1;
+  jobs_->ForEachOwned(
+      window.from, window.to,
+      [&](int32_t entity, Micros from, Micros to, absl::Span<const int32_t> holders) {
+        if (std::exchange(last, entity) != entity) fraction = registry_->Fraction(entity);
+        f(entity, fraction, from, to, holders);
+      });
 }
 
 absl::flat_hash_map<int32_t, Holding> Memory::Holdings(

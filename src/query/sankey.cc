@@ -11,6 +11,7 @@
 namespace flopwatch::query {
 namespace {
 
+using fleet::HeldLevels;
 using fleet::HostTime;
 using fleet::Sankey;
 using fleet::SankeyInput;
@@ -33,7 +34,7 @@ TimeByHost TimeOfAll(const Hosts& hosts, Window window) {
   return out;
 }
 
-SankeyInput::Held HeldOf(const HostTime& t) {
+HeldLevels HeldOf(const HostTime& t) {
   return {.on_busy_hosts_s = t.on_busy_hosts.gpu_seconds,
           .allocated_s = t.allocated.gpu_seconds,
           .mig_uncovered_s = t.mig_uncovered.gpu_seconds};
@@ -205,7 +206,7 @@ absl::flat_hash_set<int32_t> JobsOf(const Memory& memory, Window window,
   return jobs;
 }
 
-std::optional<SankeyInput::Held> HeldTime(const Memory& memory, Window window) {
+std::optional<HeldLevels> HeldTime(const Memory& memory, Window window) {
   const fleet::Prices none;
   const Hosts hosts = HostsIn(memory, window, {}, none);
   if (!hosts.any_owner) return std::nullopt;

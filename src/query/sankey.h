@@ -28,7 +28,7 @@ absl::flat_hash_set<int32_t> JobsOf(const Memory& memory, store::Window window,
 // How much of the window's GPU time was on hosts with a held GPU, and held. A walk over GPUs and
 // intervals: 100,000 GPUs take tens of milliseconds. nullopt where nobody has ever said of any GPU
 // who holds it.
-std::optional<fleet::SankeyInput::Held> HeldTime(const Memory& memory, store::Window window);
+std::optional<fleet::HeldLevels> HeldTime(const Memory& memory, store::Window window);
 
 // Measured time is that of samples stamped with a job, or joined with the intervals (`join`), as in
 // the list of jobs; where `filter` names hardware, that of its GPUs while they were held, from

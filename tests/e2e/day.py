@@ -15,6 +15,7 @@ import time
 import urllib.parse
 
 from harness import Process, check, run, scratch, until
+from truth import levels_of
 
 gpus = int(sys.argv[1]) if len(sys.argv) > 1 else 1000
 hours = float(sys.argv[2]) if len(sys.argv) > 2 else 24
@@ -100,26 +101,6 @@ for key, t in wanted.items():
     compared += 1
 
 
-def levels_of(truth):
-    """GPU-seconds of each level of the Sankey, as they were."""
-    levels = dict.fromkeys(("deployed", "schedulable", "on_busy_hosts", "allocated", "busy",
-                            "sm_active", "tensor_active", "full_clock"), 0.0)
-    for c in truth["clusters"]:
-        unit = 1e6 * (c["sms_per_gpu"] if c["mig"] else 1)
-        parts = [c["work"], c["draining"]["work"]]
-        levels["deployed"] += int(c["deployed_us"]) / unit
-        levels["on_busy_hosts"] += (int(c["provisioned_on_busy_us"]) +
-                                    int(c["draining"]["provisioned_us"])) / unit
-        for name, key in (("allocated", "allocated_us"), ("busy", "gpu_busy_us"),
-                          ("sm_active", "sm_active_us"), ("tensor_active", "tensor_active_us")):
-            levels[name] += sum(int(p[key]) for p in parts) / unit
-        levels["full_clock"] += sum(
-            int(p["allocated_us"]) / unit * int(p["tensor_cycles"]) / int(p["peak_cycles"])
-            for p in parts if int(p["peak_cycles"]))
-    del levels["schedulable"]  # nobody says which hosts take no work
-    return levels
-
-
 def check_sankey():
     """Jobs come from the file, so without faults everything down to what is held is exact, but for
     the pods: their labels are names the file does not know, and the first sample of each stands for
@@ -127,7 +108,7 @@ def check_sankey():
     not measured is a loss of its own: the truth of each level below lies between what is shown and
     that plus what was not measured down to it, but for 0.2 % that sampling makes of it."""
     begin = start + 120  # every host has been seen by then
-    true = levels_of(json.loads(simulator.get(f"/truth?from={begin}&to={end}")))
+    true = levels_of(json.loads(simulator.get(f"/truth?from={begin}&to={end}"))["clusters"])
     answer = server.json("/api/v1/sankey?" + urllib.parse.urlencode({"from": begin, "to": end}),
                          timeout=120)
     shown = {row["name"]: row["gpu_seconds"] for row in answer["levels"]}

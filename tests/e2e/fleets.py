@@ -21,6 +21,7 @@ import os
 import sys
 
 from harness import Process, check, run, scratch
+from truth import levels_of
 
 PRESETS = sys.argv[1:] or ["llm", "research", "seren"]
 SEEDS = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "2"))
@@ -72,26 +73,6 @@ def write_inventory(path, truth, hosts, clusters):
             check(left == 0, f"{cluster}: {left} GPUs on no host")
 
 
-def levels_of(clusters):
-    """GPU-seconds of each level, as they were; and of hosts that take work."""
-    levels = dict.fromkeys(("installed", "deployed", "schedulable", *HELD, *MEASURED), 0.0)
-    for c in clusters:
-        unit = 1e6 * (c["sms_per_gpu"] if c["mig"] else 1)
-        parts = [c["work"], c["draining"]["work"]]
-        levels["installed"] += c["gpus"] * (END - BEGIN)  # with hosts that come late, or never
-        levels["deployed"] += int(c["deployed_us"]) / unit
-        levels["schedulable"] += int(c["schedulable_us"]) / unit
-        levels["on_busy_hosts"] += (int(c["provisioned_on_busy_us"]) +
-                                    int(c["draining"]["provisioned_us"])) / unit
-        for name, key in (("allocated", "allocated_us"), ("busy", "gpu_busy_us"),
-                          ("sm_active", "sm_active_us"), ("tensor_active", "tensor_active_us")):
-            levels[name] += sum(int(p[key]) for p in parts) / unit
-        levels["full_clock"] += sum(
-            int(p["allocated_us"]) / unit * int(p["tensor_cycles"]) / int(p["peak_cycles"])
-            for p in parts if int(p["peak_cycles"]))
-    return levels
-
-
 def check_sums(where, answer):
     """Losses add up to what is deployed, shares multiply to the compound."""
     rows = {row["name"]: row for row in answer["levels"]}
@@ -120,6 +101,12 @@ class Extremes:
     def text(self):
         return ", ".join(f"{name} {low:+.3%} to {high:+.3%}"
                          for name, (low, high) in self.seen.items())
+
+
+def true_levels(clusters):
+    """The levels as they were; and all that was bought, with hosts that come late, or never."""
+    installed = sum(c["gpus"] for c in clusters) * (END - BEGIN)
+    return {"installed": installed} | levels_of(clusters)
 
 
 def check_levels(where, answer, true, faults, scheduled, pods_s, sampling, extremes):
@@ -193,7 +180,8 @@ def one(preset, seed, faults, fleet_extremes, cluster_extremes):
                                 "-q").stdout)
         check_sums(where, answer)
         check_levels(where, answer,
-                     levels_of([c for c in truth["clusters"] if cluster in (None, c["cluster"])]),
+                     true_levels([c for c in truth["clusters"]
+                                  if cluster in (None, c["cluster"])]),
                      faults, cluster in slurm or slurm == set(hosts),
                      pods_s.get(cluster, 0) if cluster else sum(pods_s.values()),
                      SAMPLING_OF_CLUSTER if cluster else SAMPLING,

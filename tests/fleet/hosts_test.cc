@@ -167,7 +167,7 @@ TEST(Sankey, HostsSayWhereTheUpperLossesAre) {
   in.deployed_from = DeployedFrom::kScheduler;
   in.deployed_s = in.hosts->deployed.gpu_seconds;
   in.schedulable_s = in.hosts->schedulable.gpu_seconds;
-  in.held = SankeyInput::Held{.on_busy_hosts_s = in.hosts->on_busy_hosts.gpu_seconds,
+  in.held = HeldLevels{.on_busy_hosts_s = in.hosts->on_busy_hosts.gpu_seconds,
                               .allocated_s = in.hosts->allocated.gpu_seconds};
   const Sankey s = MakeSankey(in);
   std::vector<std::pair<std::string, double>> losses;
@@ -184,7 +184,7 @@ TEST(Sankey, TimeWithoutAPriceIsNotFree) {
   SankeyInput in;
   in.hosts = TimeOf(Four(), Span(0, 100));  // of no known price
   in.deployed_s = in.hosts->deployed.gpu_seconds;
-  in.held = SankeyInput::Held{.on_busy_hosts_s = in.hosts->on_busy_hosts.gpu_seconds,
+  in.held = HeldLevels{.on_busy_hosts_s = in.hosts->on_busy_hosts.gpu_seconds,
                               .allocated_s = in.hosts->allocated.gpu_seconds};
   in.money.emplace(in.measured);
   const Sankey s = MakeSankey(in);

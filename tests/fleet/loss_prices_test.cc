@@ -30,7 +30,7 @@ std::optional<double> CostOf(const Sankey& s, std::string_view loss) {
 SankeyInput HeldInput(double held_s, const UsageSums& measured) {
   SankeyInput in;
   in.deployed_s = held_s;
-  in.held = SankeyInput::Held{.on_busy_hosts_s = held_s, .allocated_s = held_s};
+  in.held = HeldLevels{.on_busy_hosts_s = held_s, .allocated_s = held_s};
   in.measured = measured;
   return in;
 }

@@ -45,7 +45,7 @@ efficiency::UsageSums Sums(double span, double util, double sm, double tensor, d
 SankeyInput RoundFleet() {
   SankeyInput in;
   in.deployed_s = 80'000 * 3600.0;
-  in.held = SankeyInput::Held{.on_busy_hosts_s = in.deployed_s * .95 * .90,
+  in.held = HeldLevels{.on_busy_hosts_s = in.deployed_s * .95 * .90,
                               .allocated_s = in.deployed_s * .95 * .90 * .95};
   const double held = in.held->allocated_s;
   in.measured = Sums(held, held * .6, held * .3, held * .1, held * .08);
@@ -76,7 +76,7 @@ TEST(SankeyTest, LevelsAreSharesOfTheOneAboveAndOfAll) {
 TEST(SankeyTest, WhatWasNotMeasuredIsALossOfItsOwn) {
   SankeyInput in;
   in.deployed_s = 100;
-  in.held = SankeyInput::Held{100, 100};
+  in.held = HeldLevels{100, 100};
   in.measured = Sums(100, 50, 20, 10, 8);
   in.measured.gpu_util_span_s = 60;
   in.measured.sm_active_span_s = 40;
@@ -94,7 +94,7 @@ TEST(SankeyTest, WhatWasNotMeasuredIsALossOfItsOwn) {
 TEST(SankeyTest, AMissingCounterIsAtLeastWhatTheLevelBelowShows) {
   SankeyInput in;
   in.deployed_s = 100;
-  in.held = SankeyInput::Held{100, 100};
+  in.held = HeldLevels{100, 100};
   in.measured = Sums(100, 80, 5, 30, 25);
   in.measured.sm_active_span_s = 10;  // one GPU of ten says what its SMs do
   const Sankey s = MakeSankey(in);
@@ -108,7 +108,7 @@ TEST(SankeyTest, AMissingCounterIsAtLeastWhatTheLevelBelowShows) {
 TEST(SankeyTest, AClockAboveTheMaximumIsNoTensorActivity) {
   SankeyInput in;
   in.deployed_s = 100;
-  in.held = SankeyInput::Held{100, 100};
+  in.held = HeldLevels{100, 100};
   in.measured = Sums(80, 70, 50, 30, 32);
   Sankey s = MakeSankey(in);
   EXPECT_THAT(At(s, SankeyLevel::kTensorActive), testing::Optional(30.0));
@@ -128,7 +128,7 @@ TEST(SankeyTest, AClockAboveTheMaximumIsNoTensorActivity) {
 TEST(SankeyTest, WhatOneJobHasTooMuchIsNotAnothers) {
   SankeyInput in;
   in.deployed_s = 100;
-  in.held = SankeyInput::Held{100, 100};
+  in.held = HeldLevels{100, 100};
   in.measured = Sums(55 + 40, 90, 45, 20, 15);
   EXPECT_EQ(LossesOf(MakeSankey(in))["unmeasured"], 5);
   in.covered_s.emplace();
@@ -144,7 +144,7 @@ TEST(SankeyTest, WhatOneJobHasTooMuchIsNotAnothers) {
 TEST(SankeyTest, ALevelNobodyMeasuresIsNotKnownAndNotZero) {
   SankeyInput in;
   in.deployed_s = 100;
-  in.held = SankeyInput::Held{100, 100};
+  in.held = HeldLevels{100, 100};
   in.measured = Sums(100, 80, 0, 30, 25);
   in.measured.sm_active_span_s = 0;
   Sankey s = MakeSankey(in);
@@ -163,7 +163,7 @@ TEST(SankeyTest, ALevelNobodyMeasuresIsNotKnownAndNotZero) {
 TEST(SankeyTest, HostsThatTakeNoWorkAreALossWhereSomebodySaysSo) {
   SankeyInput in;
   in.deployed_s = 100;
-  in.held = SankeyInput::Held{.on_busy_hosts_s = 60, .allocated_s = 40};
+  in.held = HeldLevels{.on_busy_hosts_s = 60, .allocated_s = 40};
   EXPECT_EQ(At(MakeSankey(in), SankeyLevel::kSchedulable), std::nullopt);
   EXPECT_EQ(LossesOf(MakeSankey(in))["idle_hosts"], 40);
   EXPECT_THAT(MakeSankey(in).levels[2].of_previous, testing::Optional(0.6));
@@ -188,7 +188,7 @@ TEST(SankeyTest, WithoutOwnersAllocationIsNotKnown) {
 TEST(SankeyTest, ContradictionsAreCutAndSaid) {
   SankeyInput in;
   in.deployed_s = 100;
-  in.held = SankeyInput::Held{100, 100};
+  in.held = HeldLevels{100, 100};
   in.measured = Sums(100, 50, 60, 30, 31);
   const Sankey s = MakeSankey(in);
   EXPECT_THAT(At(s, SankeyLevel::kSmActive), testing::Optional(50.0));
@@ -202,10 +202,10 @@ TEST(SankeyTest, MigAndNothingAtAll) {
   EXPECT_EQ(MakeSankey(in).compound, std::nullopt);
   EXPECT_THAT(MakeSankey(in).losses, IsEmpty());
   in.deployed_s = 100;
-  in.held = SankeyInput::Held{};
+  in.held = HeldLevels{};
   EXPECT_THAT(MakeSankey(in).compound, testing::Optional(0.0));
   EXPECT_THAT(LossesOf(MakeSankey(in)), ElementsAre(Pair("idle_hosts", 100)));
-  in.held = SankeyInput::Held{.on_busy_hosts_s = 100, .allocated_s = 60, .mig_uncovered_s = 15};
+  in.held = HeldLevels{.on_busy_hosts_s = 100, .allocated_s = 60, .mig_uncovered_s = 15};
   EXPECT_EQ(LossesOf(MakeSankey(in))["mig_uncovered"], 15);
   EXPECT_EQ(LossesOf(MakeSankey(in))["free_on_busy_hosts"], 25);
   EXPECT_EQ(LossesOf(MakeSankey(in))["unmeasured"], 60);
@@ -216,7 +216,7 @@ RC_GTEST_PROP(SankeyProperty, ItAllAddsUp, ()) {
   const auto seconds = [] { return *rc::gen::inRange(0, 1000) / 7.0; };
   SankeyInput in;
   in.deployed_s = seconds();
-  if (*rc::gen::arbitrary<bool>()) in.held = SankeyInput::Held{seconds(), seconds(), seconds()};
+  if (*rc::gen::arbitrary<bool>()) in.held = HeldLevels{seconds(), seconds(), seconds()};
   in.measured = Sums(seconds(), seconds(), seconds(), seconds(), seconds());
   if (*rc::gen::arbitrary<bool>()) in.measured.gpu_util_span_s = seconds();
   if (*rc::gen::arbitrary<bool>()) in.measured.sm_active_span_s = 0;

@@ -38,7 +38,7 @@ class HeldTimeTest : public ::testing::Test {
                                  .to = At(to),
                                  .source = jobs::Source::kStaticFile});
   }
-  std::optional<fleet::SankeyInput::Held> Held(int64_t from, int64_t to) {
+  std::optional<fleet::HeldLevels> Held(int64_t from, int64_t to) {
     MemorySources sources;
     sources.clock = [] { return At(1000); };
     const Memory memory(std::move(sources), stored_);

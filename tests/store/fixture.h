@@ -165,6 +165,19 @@ class StoreTest : public ::testing::Test {
     ASSERT_TRUE(store.ok()) << store.status();
     store_ = *std::move(store);
   }
+  // Closes the store, and says why it cannot be opened again.
+  absl::Status Fails() {
+    store_.reset();
+    const auto store = OpenDuckDbStore(options_);
+    EXPECT_FALSE(store.ok());
+    return store.status();
+  }
+  // One row of GPU 1.
+  void AppendOne(Micros at = kT0) {
+    BatchBuilder b(fields_);
+    b.Row(at, 1, {{telemetry::kSmClockMhz, 5}});
+    ASSERT_FW_OK(store_->Append(b.batch(), fields_, at));
+  }
   // Time passes until `now`, for every clock, and a sample comes then: retention goes by all three.
   void PassUntil(Micros now) {
     if (passed_until_ != 0) monotonic_ += now - passed_until_;

@@ -19,20 +19,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace telemetry;  // NOLINT: field names
 
-class OpenTest : public StoreTest {
- protected:
-  absl::Status Fails() {
-    store_.reset();
-    const auto store = OpenDuckDbStore(options_);
-    EXPECT_FALSE(store.ok());
-    return store.status();
-  }
-  void AppendOne(Micros at = kT0) {
-    BatchBuilder b(fields_);
-    b.Row(at, 1, {{kSmClockMhz, 5}});
-    ASSERT_FW_OK(store_->Append(b.batch(), fields_, at));
-  }
-};
+using OpenTest = StoreTest;
 
 TEST_F(OpenTest, SecondWriterIsToldWhoHoldsTheDirectory) {
   const auto second = OpenDuckDbStore(options_);

@@ -14,20 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using namespace telemetry;  // NOLINT: field names
 
-class VersionTest : public StoreTest {
- protected:
-  absl::Status Fails() {
-    store_.reset();
-    const auto store = OpenDuckDbStore(options_);
-    EXPECT_FALSE(store.ok());
-    return store.status();
-  }
-  void AppendOne(Micros at = kT0) {
-    BatchBuilder b(fields_);
-    b.Row(at, 1, {{kSmClockMhz, 5}});
-    ASSERT_FW_OK(store_->Append(b.batch(), fields_, at));
-  }
-};
+using VersionTest = StoreTest;
 
 // Opens a database file, as catalog f, as another program would.
 void With(const std::string& path, const std::function<void(duck::Connection*)>& use) {

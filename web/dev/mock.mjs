@@ -309,6 +309,7 @@ function advice(window, hours, empty) {
     window,
     weight: 'gpu_seconds',
     allocated_gpu_seconds: 1000 * hours * 3600,
+    coverage: 0.99,
     currency: 'EUR',
     actions: empty ? [] : all,
     notes: [],

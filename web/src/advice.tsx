@@ -77,12 +77,18 @@ export function Actions({
   most?: number;
   brief?: boolean;
 }) {
+  const held = advice.allocated_gpu_seconds;
   if (advice.actions.length === 0) {
-    return (
+    return held > 0 ? (
       <Empty title="Nothing to do">
         <p>
-          Of {gpuHours(advice.allocated_gpu_seconds)} GPU-hours that jobs held, none is seen lost.
+          Of {gpuHours(held)} GPU-hours that jobs held, none is seen lost; samples speak for{' '}
+          {percent(advice.coverage)}.
         </p>
+      </Empty>
+    ) : (
+      <Empty title="No job held a GPU">
+        <p>The Sankey shows what the GPUs did.</p>
       </Empty>
     );
   }

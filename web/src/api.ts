@@ -208,6 +208,7 @@ export interface Action {
 export interface Advice {
   window: TimeWindow;
   allocated_gpu_seconds: number;
+  coverage: number | null; // of that, what samples speak for
   currency: string | null;
   actions: Action[];
   notes: string[];

@@ -51,18 +51,26 @@ std::string AdviceList(const Json& answer, const ViewOptions& v, size_t lines) {
 }
 
 std::string NothingToAdvise(const Json& answer) {
-  return fmt::format("Nothing to do: of {} GPU-hours that jobs held, {}, none is seen lost.",
-                     GpuHours(answer["allocated_gpu_seconds"].number_or(0)),
-                     WindowView::From(answer["window"]).Text());
+  const double held = answer["allocated_gpu_seconds"].number_or(0);
+  const std::string window = WindowView::From(answer["window"]).Text();
+  if (held <= 0) {
+    return fmt::format("No job held a GPU, {}. \"flopwatch sankey\" shows what the GPUs did.",
+                       window);
+  }
+  return fmt::format(
+      "Nothing to do: of {} GPU-hours that jobs held, {}, none is seen lost; samples speak for {}.",
+      GpuHours(held), window, Percent(answer["coverage"].number()));
 }
 
 std::string AdviceCard(const Json& answer, const ViewOptions& v) {
-  if (answer["actions"].array().empty()) return NothingToAdvise(answer) + "\n";
   std::string out =
       Paint(v, Tone::kBold, "What to do first") + "   " +
       WindowView::From(answer["window"]).Text() + "\n" +
-      fmt::format("{} GPU-hours held by jobs; no GPU-second stands in two actions\n\n",
-                  GpuHours(answer["allocated_gpu_seconds"].number_or(0)));
+      fmt::format("{} GPU-hours held by jobs, of which samples speak for {}; no GPU-second stands "
+                  "in two actions\n\n",
+                  GpuHours(answer["allocated_gpu_seconds"].number_or(0)),
+                  Percent(answer["coverage"].number()));
+  if (answer["actions"].array().empty()) out = NothingToAdvise(answer) + "\n";
   out += AdviceList(answer, v, 2);
   for (const Json& note : answer["notes"].array())
     out += "\n" + Wrap(note.text(), v.width, "note: ", "      ");

@@ -88,6 +88,10 @@ Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& use
   return r;
 }
 
+namespace {
+constexpr const char* kToDoFirst = "What to do first";
+}  // namespace
+
 std::vector<ReportFact> FactsOf(const Report& r) {
   const UsageView& u = r.fleet;
   const auto share = [&](double s) {
@@ -110,7 +114,8 @@ std::vector<ReportFact> FactsOf(const Report& r) {
   }
   out.push_back({"OFU not known", GpuHours(std::max(0.0, u.gpu_seconds - u.computable_s)),
                  "coverage " + Percent(u.coverage) + " of deployed GPU-hours"});
-  if (r.advice["actions"].is_array() && r.advice["actions"].array().empty())
+  if (r.advice["actions"].is_array() && r.advice["actions"].array().empty() &&
+      r.advice["allocated_gpu_seconds"].number_or(0) > 0)
     out.push_back({"to do first", "nothing", "of what jobs held nothing is seen lost"});
   if (u.gpu_util) out.push_back({"duty cycle", Percent(u.gpu_util), "of time in any kernel"});
   if (u.tensor_active)
@@ -252,7 +257,8 @@ std::string DivergenceRemark(const ReportDivergence& d) {
   return out;
 }
 
-// What to do first, as the report has room for it.
+
+// As the formats of tables have it.
 Table ReportAdvice(const Report& r) {
   const std::string currency = r.advice["currency"].text();
   Table t;
@@ -270,7 +276,7 @@ Table ReportAdvice(const Report& r) {
 std::vector<ReportSection> SectionsOf(const Report& r) {
   std::vector<ReportSection> out;
   if (!r.advice["actions"].array().empty())
-    out.push_back({"What to do first", "no GPU-second stands in two actions", ReportAdvice(r)});
+    out.push_back({kToDoFirst, "no GPU-second stands in two actions", ReportAdvice(r)});
   if (!r.models.empty()) out.push_back({"GPU models", "", ReportModels(r)});
   if (!r.worst_jobs.empty()) {
     out.push_back({"Jobs that lost most",
@@ -333,6 +339,10 @@ std::string ReportText(const Report& r, const ViewOptions& v) {
   }
   for (const ReportSection& s : SectionsOf(r)) {
     out += heading(s.title, s.remark);
+    if (s.title == kToDoFirst) {  // sentences: a table would cut them
+      out += AdviceList(r.advice, v, 1);
+      continue;
+    }
     WriteOptions options;
     options.color = v.color;
     options.width = v.width;

@@ -7,13 +7,16 @@
 namespace flopwatch::fleet {
 namespace {
 
-// What changes at a moment.
+// What is counted from moment to moment.
+enum class Counted : uint8_t { kSeen, kUncovered, kHeld, kByNumber, kQueued, kCount };
+
+// What changes at a moment. There are millions in a large fleet, so it is small.
 struct Event {
   Micros at = 0;
-  double seen = 0, uncovered = 0, held = 0, counted = 0;
-  int queued = 0;
-  const Host::State* state = nullptr;
-  bool ends = false;  // of the state
+  double by = 0;                       // of `what`
+  const Host::State* state = nullptr;  // begins or ends instead
+  Counted what = Counted::kSeen;
+  bool ends = false;  // the state
 };
 
 class Sweep {
@@ -22,7 +25,7 @@ class Sweep {
 
   HostTime Over() {
     Collect();
-    std::ranges::stable_sort(events_, {}, &Event::at);
+    std::ranges::sort(events_, {}, &Event::at);
     Micros since = window_.from;
     for (size_t k = 0; k < events_.size();) {
       const Micros at = events_[k].at;
@@ -35,55 +38,48 @@ class Sweep {
   }
 
  private:
-  // Calls f(begin, end) with the part within the window, where there is one.
-  template <typename F>
-  void Within(HostSpan span, F&& f) {
-    span = {std::max(span.from, window_.from), std::min(span.to, window_.to)};
-    if (span.from >= span.to) return;
-    Event begin{.at = span.from}, end{.at = span.to};
-    f(begin, end);
-    events_.push_back(begin);
-    events_.push_back(end);
+  HostSpan Within(HostSpan span) const {
+    return {std::max(span.from, window_.from), std::min(span.to, window_.to)};
+  }
+  void Count(HostSpan span, Counted what, double by) {
+    span = Within(span);
+    if (span.from >= span.to || by == 0) return;
+    events_.push_back({.at = span.from, .by = by, .what = what});
+    events_.push_back({.at = span.to, .by = -by, .what = what});
   }
 
   void Collect() {
     for (const Host::State& state : host_.states) {
-      Within(state.time, [&](Event& begin, Event& end) {
-        begin.state = end.state = &state;
-        end.ends = true;
-      });
+      const HostSpan span = Within(state.time);
+      if (span.from >= span.to) continue;
+      events_.push_back({.at = span.from, .state = &state});
+      events_.push_back({.at = span.to, .state = &state, .ends = true});
     }
     for (const Host::Board& board : host_.boards) {
-      Within(board.there, [&](Event& begin, Event& end) {
-        end.seen = -(begin.seen = 1);
-        if (board.instances > 0) {
-          begin.uncovered = std::max(0.0, 1 - board.instances);
-          end.uncovered = -begin.uncovered;
-        }
-      });
+      Count(board.there, Counted::kSeen, 1);
+      if (board.instances > 0)
+        Count(board.there, Counted::kUncovered, std::max(0.0, 1 - board.instances));
       for (const Host::Board::Hold& hold : board.held) {
         // Where a list says what the host has, a GPU is held before it is first seen, too.
         const HostSpan time = !host_.states.empty()
                                   ? hold.time
                                   : HostSpan{std::max(hold.time.from, board.there.from),
                                              std::min(hold.time.to, board.there.to)};
-        Within(time, [&](Event& begin, Event& end) { end.held = -(begin.held = hold.weight); });
+        Count(time, Counted::kHeld, hold.weight);
       }
     }
     for (const Host::Count& count : host_.counts)
-      Within(count.time,
-             [&](Event& begin, Event& end) { end.counted = -(begin.counted = count.gpus); });
-    for (const HostSpan& queued : host_.queued)
-      Within(queued, [&](Event& begin, Event& end) { end.queued = -(begin.queued = 1); });
+      Count(count.time, Counted::kByNumber, count.gpus);
+    for (const HostSpan& queued : host_.queued) Count(queued, Counted::kQueued, 1);
   }
 
+  double Now(Counted what) const { return now_[static_cast<size_t>(what)]; }
+
   void Apply(const Event& e) {
-    seen_ += e.seen;
-    uncovered_ += e.uncovered;
-    held_ += e.held;
-    counted_ += e.counted;
-    queued_ += e.queued;
-    if (e.state == nullptr) return;
+    if (e.state == nullptr) {
+      now_[static_cast<size_t>(e.what)] += e.by;
+      return;
+    }
     // Where one state ends as the next begins their order does not matter.
     if (!e.ends) {
       state_ = e.state;
@@ -101,8 +97,8 @@ class Sweep {
   void Add(HostSpan span) {
     seconds_ = ToSeconds(span.to - span.from);
     each_ = host_.price == nullptr ? Money() : host_.price->Over(span.from, span.to);
-    const double known = state_ != nullptr && state_->gpus >= 0 ? state_->gpus : seen_;
-    const double wanted = std::max(0.0, held_ + counted_);
+    const double known = state_ != nullptr && state_->gpus >= 0 ? state_->gpus : Now(Counted::kSeen);
+    const double wanted = std::max(0.0, Now(Counted::kHeld) + Now(Counted::kByNumber));
     const double held = std::min(wanted, known);
     out_.excess_s += (wanted - held) * seconds_;
     const auto service = state_ == nullptr ? jobs::Service::kInService : state_->service;
@@ -110,7 +106,7 @@ class Sweep {
         service == jobs::Service::kInService || service == jobs::Service::kUnknown;
     Charge(known, &out_.deployed);
     Charge(held, &out_.allocated);
-    const double uncovered = std::clamp(uncovered_, 0.0, known - held);
+    const double uncovered = std::clamp(Now(Counted::kUncovered), 0.0, known - held);
     const double free = known - held - uncovered;
     if (!takes_work) {
       Charge(held, &out_.schedulable);
@@ -122,13 +118,14 @@ class Sweep {
       return;
     }
     Charge(known, &out_.schedulable);
+    const bool queued = Now(Counted::kQueued) > 0;
     if (held <= kRounding) {
-      Charge(known, queued_ > 0 ? &out_.idle_queued : &out_.idle);
+      Charge(known, queued ? &out_.idle_queued : &out_.idle);
       return;
     }
     Charge(known, &out_.on_busy_hosts);
     Charge(uncovered, &out_.mig_uncovered);
-    Charge(free, queued_ > 0 ? &out_.free_queued : &out_.free);
+    Charge(free, queued ? &out_.free_queued : &out_.free);
   }
 
   // Sums of weights that came and went are off by less than this.
@@ -137,8 +134,7 @@ class Sweep {
   const Host& host_;
   const HostSpan window_;
   std::vector<Event> events_;
-  double seen_ = 0, uncovered_ = 0, held_ = 0, counted_ = 0;
-  int queued_ = 0;
+  std::array<double, static_cast<size_t>(Counted::kCount)> now_{};
   const Host::State* state_ = nullptr;
   double seconds_ = 0;  // of the part that is added
   Money each_;          // what one GPU costs in it

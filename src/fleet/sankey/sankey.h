@@ -93,6 +93,13 @@ class LossPrices {
   std::array<PricedTime, kSankeyLevels> unmeasured_{}, lost_{};  // by the level not reached
 };
 
+// The levels that who held which GPU tells, in GPU-seconds.
+struct HeldLevels {
+  double on_busy_hosts_s = 0;
+  double allocated_s = 0;
+  double mig_uncovered_s = 0;  // SMs of partitioned GPUs on busy hosts that no instance has
+};
+
 // GPU-seconds of a window, as far as they are known.
 struct SankeyInput {
   DeployedFrom deployed_from = DeployedFrom::kSeen;
@@ -100,12 +107,7 @@ struct SankeyInput {
   // GPU time on hosts that take work. Absent where nobody says which do.
   std::optional<double> schedulable_s;
   // Absent where nobody says who holds which GPU: then no level between deployed and busy is known.
-  struct Held {
-    double on_busy_hosts_s = 0;
-    double allocated_s = 0;
-    double mig_uncovered_s = 0;  // SMs of partitioned GPUs on busy hosts that no instance has
-  };
-  std::optional<Held> held;
+  std::optional<HeldLevels> held;
   // The same host by host, where it is known: what the losses above `allocated` are made of.
   std::optional<HostTime> hosts;
   // Where there are prices; those of hosts are in `hosts`.
