@@ -94,7 +94,8 @@ Result AdviseOverWindow(const query::Query& query, const fleet::Prices& prices,
 
 void AddAdviseRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table) {
   table->Add(
-      Slow(Get("/api/v1/advise", "getAdvice",
+      Slow(Get(
+          "/api/v1/advise", "getAdvice",
           "What to do first: at most ten actions, each with the GPU-seconds and the money that it "
           "brings, what that is reckoned from, and its evidence; no GPU-second stands in two",
           {&kFrom, &kTo, &kMostActions}, {Ok("Advice"), BadParameter()})),

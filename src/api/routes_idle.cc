@@ -117,7 +117,8 @@ Result IdleOverWindow(const query::Query& query, const fleet::Prices& prices,
 
 void AddIdleRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table) {
   table->Add(
-      Slow(Get("/api/v1/idle", "getIdle",
+      Slow(Get(
+          "/api/v1/idle", "getIdle",
           "GPU time that jobs held and did not use, by job and state, and GPUs that nobody held on "
           "busy hosts",
           {&kFrom, &kTo, &kIdleState, &kIdleUser, &kIdleJob, &kIdleLeast, &kIdleLimit, &kOffset},

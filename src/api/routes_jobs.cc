@@ -104,10 +104,10 @@ bool IsText(JobSort sort) { return sort == JobSort::kJob || sort == JobSort::kUs
 // What the job lost of the time it held GPUs.
 double LossOf(const JobRow& row, std::string_view name) {
   const double held = row.usage.expected_s;
-  const fleet::Sankey sankey = fleet::MakeSankey(
-      {.deployed_s = held,
-       .held = fleet::HeldLevels{.on_busy_hosts_s = held, .allocated_s = held},
-       .measured = row.usage.sums});
+  const fleet::Sankey sankey =
+      fleet::MakeSankey({.deployed_s = held,
+                         .held = fleet::HeldLevels{.on_busy_hosts_s = held, .allocated_s = held},
+                         .measured = row.usage.sums});
   double seconds = 0;
   for (const fleet::SankeyLoss& loss : sankey.losses)
     if (loss.name == name) seconds += loss.gpu_seconds;

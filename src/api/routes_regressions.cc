@@ -140,15 +140,15 @@ Result CompareSides(const query::Query& query, const Arguments& args) {
 
 void AddRegressionRoutes(const query::Query* query, RouteTable* table) {
   table->Add(Slow(Get("/api/v1/regressions", "getRegressions",
-                 "What got worse: changes across the runs of a workflow and within one run",
-                 {&kSinceTwoWeeks, &kTo, &kWorkflowName, &kUserAlone, &kRunOf, &kMinPercent,
-                  &kFindingsLimit, &kOffset},
-                 {Ok("Regressions"), BadParameter(), NoneNear()})),
+                      "What got worse: changes across the runs of a workflow and within one run",
+                      {&kSinceTwoWeeks, &kTo, &kWorkflowName, &kUserAlone, &kRunOf, &kMinPercent,
+                       &kFindingsLimit, &kOffset},
+                      {Ok("Regressions"), BadParameter(), NoneNear()})),
              {}, [query](const Call& call) { return Regressions(*query, call.args); });
   table->Add(Slow(Get("/api/v1/compare", "compare",
-                 "Two runs or windows side by side: figures, their scatter, what else differs",
-                 {&kSideA, &kSideB, &kComparedWorkflow, &kComparedUser},
-                 {Ok("Comparison"), BadParameter(), NoneNear()})),
+                      "Two runs or windows side by side: figures, their scatter, what else differs",
+                      {&kSideA, &kSideB, &kComparedWorkflow, &kComparedUser},
+                      {Ok("Comparison"), BadParameter(), NoneNear()})),
              {}, [query](const Call& call) { return CompareSides(*query, call.args); });
 }
 

@@ -72,9 +72,9 @@ Result FindStragglers(const query::Query& query, const Arguments& args) {
 
 void AddStragglerRoutes(const query::Query* query, RouteTable* table) {
   table->Add(Slow(Get("/api/v1/stragglers", "getStragglers",
-                 "GPUs that hold their synchronous jobs back, from counters alone",
-                 {&kFrom, &kTo, &kStragglersOfJob, &kLimit, &kOffset},
-                 {Ok("Stragglers"), BadParameter(), NoneNear()})),
+                      "GPUs that hold their synchronous jobs back, from counters alone",
+                      {&kFrom, &kTo, &kStragglersOfJob, &kLimit, &kOffset},
+                      {Ok("Stragglers"), BadParameter(), NoneNear()})),
              {}, [query](const Call& call) { return FindStragglers(*query, call.args); });
 }
 

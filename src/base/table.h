@@ -28,7 +28,7 @@ enum class ColumnFormat : uint8_t {
 };
 
 struct Column {
-  std::string name;   // the stable field name in JSON and CSV
+  std::string name;        // the stable field name in JSON and CSV
   std::string title = {};  // what a terminal shows; empty = name
   ColumnFormat format = ColumnFormat::kPlain;
 };

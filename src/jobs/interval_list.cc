@@ -36,13 +36,18 @@ void IntervalList::RebuildEnds() {
   }
 }
 
+size_t IntervalList::Past(Micros to) const {
+  // Most windows end after the last one; to look for that costs a miss of the cache a step.
+  if (!intervals_.empty() && intervals_.back().from < to) return intervals_.size();
+  const auto past = std::lower_bound(intervals_.begin(), intervals_.end(), to,
+                                     [](const Interval& i, Micros t) { return i.from < t; });
+  return static_cast<size_t>(past - intervals_.begin());
+}
+
 void IntervalList::Touching(Micros from, Micros to, const StaticTimes& times,
                             std::vector<const Interval*>* out) const {
   out->clear();
-  const auto past = std::lower_bound(intervals_.begin(), intervals_.end(), to,
-                                     [](const Interval& i, Micros t) { return i.from < t; });
-  for (size_t k = static_cast<size_t>(past - intervals_.begin());
-       k-- > 0 && intervals_[k].max_to > from;) {
+  for (size_t k = Past(to); k-- > 0 && intervals_[k].max_to > from;) {
     const Interval& i = intervals_[k];
     const RunTime run = Effective(i, times);
     if (run.to > from && run.from < to && run.to > run.from) out->push_back(&i);

@@ -89,6 +89,13 @@ class IntervalList {
   void Sweep(Micros from, Micros to, const StaticTimes& times, SweepScratch* scratch, F&& f) const;
 
  private:
+  // The same where several may own it at a time.
+  template <typename F>
+  void SweepShared(Micros from, Micros to, const StaticTimes& times, SweepScratch* scratch,
+                   F&& f) const;
+  // The place of the first that begins at `to` or later.
+  size_t Past(Micros to) const;
+
   std::vector<Interval> intervals_;
 };
 
@@ -101,6 +108,10 @@ inline RunTime Effective(const Interval& i, const StaticTimes& times) {
   const auto it = times.find(i.job);
   if (it == times.end()) return {i.from, i.to};
   return {std::max(i.from, it->second.from), std::min(i.to, it->second.to)};
+}
+
+inline RunTime Within(RunTime run, Micros from, Micros to) {
+  return {std::max(run.from, from), std::min(run.to, to)};
 }
 
 // Reduces `active` to the owners of that time: the strongest source only, each job once. Where a
@@ -158,41 +169,39 @@ size_t IntervalList::Cover(int32_t job, Micros from, Micros to, Micros gap,
   return first;
 }
 
-// The sweep where each of these begins when the one before it has ended, as nearly everywhere; false,
-// and nothing is called, where they do not.
 template <typename F>
-bool SweepInTurn(Micros from, Micros to, const StaticTimes& times,
-                 absl::Span<const Interval* const> touching, F&& f) {
-  Micros reach = 0;
-  for (const Interval* i : touching) {
-    const RunTime run = Effective(*i, times);
-    if (run.from < reach) return false;
-    reach = run.to;
+void IntervalList::Sweep(Micros from, Micros to, const StaticTimes& times, SweepScratch* scratch,
+                         F&& f) const {
+  // Nearly everywhere each interval begins when the one before it has ended, and is a stretch. What
+  // counts of them lies within them, so it is in turn too.
+  const size_t end = Past(to);
+  size_t k = end;
+  while (k > 0 && intervals_[k - 1].max_to > from) --k;
+  const Interval* before = nullptr;
+  RunTime run;
+  for (; k < end; ++k) {
+    const RunTime next = Within(Effective(intervals_[k], times), from, to);
+    if (next.from >= next.to) continue;
+    if (before != nullptr) {
+      if (intervals_[k].from < before->to)
+        return SweepShared(std::max(from, before->from), to, times, scratch, f);
+      f(Stretch{run.from, run.to, absl::MakeConstSpan(&before, 1)});
+    }
+    before = &intervals_[k];
+    run = next;
   }
-  for (size_t k = 0; k < touching.size(); ++k) {
-    const RunTime run = Effective(*touching[k], times);
-    f(Stretch{std::max(from, run.from), std::min(to, run.to), touching.subspan(k, 1)});
-  }
-  return true;
+  if (before != nullptr) f(Stretch{run.from, run.to, absl::MakeConstSpan(&before, 1)});
 }
 
 template <typename F>
-void IntervalList::Sweep(Micros from, Micros to, const StaticTimes& times, SweepScratch* s,
-                         F&& f) const {
+void IntervalList::SweepShared(Micros from, Micros to, const StaticTimes& times, SweepScratch* s,
+                               F&& f) const {
   Touching(from, to, times, &s->touching);
-  if (s->touching.empty()) return;
-  if (s->touching.size() == 1) {
-    const Interval& only = *s->touching[0];
-    const RunTime run = Effective(only, times);
-    f(Stretch{std::max(from, run.from), std::min(to, run.to), s->touching});
-    return;
-  }
-  if (SweepInTurn(from, to, times, s->touching, f)) return;
   s->edges.clear();
   for (const Interval* i : s->touching) {
-    const RunTime run = Effective(*i, times);
-    s->edges.push_back({std::max(from, run.from), i, true});
-    s->edges.push_back({std::min(to, run.to), i, false});
+    const RunTime run = Within(Effective(*i, times), from, to);
+    s->edges.push_back({run.from, i, true});
+    s->edges.push_back({run.to, i, false});
   }
   std::sort(s->edges.begin(), s->edges.end(),
             [](const SweepScratch::Edge& a, const SweepScratch::Edge& b) { return a.at < b.at; });

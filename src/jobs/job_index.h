@@ -247,9 +247,9 @@ class JobIndex {
   // intervals that a stronger source overrides are left out, so one interval may give several
   // records with its id. Ends are not clipped to the window. Sorted by entity, then time.
   std::vector<IntervalRecord> Intervals(Micros from, Micros to, int32_t job = 0) const;
-  // Calls f for each stretch of [from, to) in which the same jobs own an entity, an entity's in a row
-  // and in order of time: what Intervals() says, clipped, without a copy of it all. `jobs` is sorted
-  // and valid during the call, in which no lock is held.
+  // Calls f for each stretch of [from, to) in which the same jobs own an entity, an entity's in a
+  // row and in order of time: what Intervals() says, clipped, without a copy of it all. `jobs` is
+  // sorted and valid during the call, in which no lock is held.
   void ForEachOwned(Micros from, Micros to,
                     absl::FunctionRef<void(int32_t entity, Micros from, Micros to,
                                            absl::Span<const int32_t> jobs)>

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
+#include <memory>
 
 #include "absl/container/flat_hash_set.h"
+#include "absl/container/node_hash_map.h"
 #include "jobs/slurm/hostlist.h"
 
 namespace flopwatch::query {
@@ -111,7 +113,7 @@ class HostGatherer {
       if (w == there.end()) return;
       const std::string name = HostOf(e);
       Node& node = nodes_[name];
-      board_at_[e.id] = {name, node.host.boards.size()};
+      board_at_[e.id] = {&node, node.host.boards.size()};
       node.boards.push_back(e.id);
       node.host.boards.push_back({.there = SpanOf(w->second), .held = {}});
       if (node.model.empty()) node.model = e.labels.model;
@@ -120,7 +122,7 @@ class HostGatherer {
       const auto board = board_at_.find(parent);
       if (board == board_at_.end()) continue;
       const double share = memory_.registry().Fraction(instance);
-      nodes_[board->second.first].host.boards[board->second.second].instances += share;
+      board->second.Get().instances += share;
       instance_of_[instance] = {parent, share};
     }
   }
@@ -138,12 +140,11 @@ class HostGatherer {
             const auto instance = instance_of_.find(entity);
             const bool part = instance != instance_of_.end();
             const auto at = board_at_.find(part ? instance->second.first : entity);
-            board = at == board_at_.end()
-                        ? nullptr
-                        : &nodes_[at->second.first].host.boards[at->second.second];
+            board = at == board_at_.end() ? nullptr : &at->second.Get();
             // A job of the whole board beside instances holds what these do.
-            weight = part                                            ? instance->second.second
-                     : board != nullptr && board->instances > 0 ? 0 : 1;
+            weight = part                                       ? instance->second.second
+                     : board != nullptr && board->instances > 0 ? 0
+                                                                : 1;
           }
           if (board == nullptr) return;
           if (goes_on && !board->held.empty() && board->held.back().time.to == from) {
@@ -200,15 +201,23 @@ class HostGatherer {
     const auto pool = attempts_.pooled.find(node->partitions);
     if (pool != attempts_.pooled.end() && hosts_of_[node->partitions] == 1)
       node->host.counts.insert(node->host.counts.end(), pool->second.begin(), pool->second.end());
-    for (const auto& [partition, spans] : attempts_.queues) {
-      if (partition.empty() || node->partitions.empty() ||
-          jobs::ListHas(node->partitions, partition))
-        node->host.queued.insert(node->host.queued.end(), spans.begin(), spans.end());
-    }
-    Unite(&node->host.queued);
+    node->host.queued = QueueOf(node->partitions);
     if (!prices_.empty())
       node->host.price = &lookup_.Of(node->model, node->cluster, node->partitions);
     out_.hosts.emplace_back(name, std::move(node->host));
+  }
+
+  // When somebody waited for hosts of these partitions.
+  std::shared_ptr<const std::vector<HostSpan>> QueueOf(const std::string& partitions) {
+    const auto [it, fresh] = queue_of_.try_emplace(partitions);
+    if (!fresh) return it->second;
+    std::vector<HostSpan> all;
+    for (const auto& [partition, spans] : attempts_.queues) {
+      if (partition.empty() || partitions.empty() || jobs::ListHas(partitions, partition))
+        all.insert(all.end(), spans.begin(), spans.end());
+    }
+    Unite(&all);
+    return it->second = std::make_shared<const std::vector<HostSpan>>(std::move(all));
   }
 
   const Memory& memory_;
@@ -216,10 +225,17 @@ class HostGatherer {
   const HardwareFilter& filter_;
   const fleet::Prices& prices_;
   fleet::PriceLookup lookup_;
-  absl::flat_hash_map<std::string, Node> nodes_;
-  absl::flat_hash_map<int32_t, std::pair<std::string, size_t>> board_at_;
+  // A host's boards are still being added, so by their place.
+  struct BoardAt {
+    Node* node;
+    size_t at;
+    Host::Board& Get() const { return node->host.boards[at]; }
+  };
+  absl::node_hash_map<std::string, Node> nodes_;
+  absl::flat_hash_map<int32_t, BoardAt> board_at_;
   absl::flat_hash_map<int32_t, std::pair<int32_t, double>> instance_of_;
   AttemptHosts attempts_;
+  absl::flat_hash_map<std::string, std::shared_ptr<const std::vector<HostSpan>>> queue_of_;
   absl::flat_hash_map<std::string, int64_t> hosts_of_;  // by their list of partitions
   bool listed_any_ = false, scheduler_any_ = false, inventory_any_ = false;
   int64_t unlisted_ = 0;

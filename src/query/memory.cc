@@ -364,8 +364,10 @@ absl::flat_hash_map<int32_t, bool> Memory::RunningJobs() const {
     return running;
   }
   const Micros now = this->now();
-  for (const jobs::IntervalRecord& i : jobs_->Intervals(now - silent_after(), now + 1))
-    running[i.job] = true;
+  jobs_->ForEachOwned(now - silent_after(), now + 1,
+                      [&](int32_t, Micros, Micros, absl::Span<const int32_t> owners) {
+                        for (const int32_t job : owners) running[job] = true;
+                      });
   return running;
 }
 

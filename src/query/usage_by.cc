@@ -31,6 +31,7 @@ struct Held {
   int64_t gpus = 0;
   double seconds = 0;
   std::vector<std::string> models;  // as reported, each once
+  int32_t last_entity = 0;          // that was counted
 };
 
 // A job with everything that is known of it in the window.
@@ -133,38 +134,43 @@ class UsageGatherer {
   void ForEachPriced(F&& f) {
     const bool by_place = prices_.by_place();
     absl::flat_hash_map<int32_t, const std::vector<AttemptRecord>*> attempts;  // by job
+    std::set<std::string> models;
+    std::vector<const std::string*> model_of;  // by entity
+    memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
+      model_of.resize(std::max(model_of.size(), static_cast<size_t>(e.id) + 1));
+      model_of[e.id] = &*models.insert(e.labels.model).first;
+    });
+    const std::string none;
+    const std::string* model = &none;
     int32_t last_entity = -1;
-    std::string model;
     const fleet::PriceHistory* history = nullptr;
     memory_.ForEachHeld(window_, [&](int32_t entity, double fraction, Micros from, Micros to,
                                      absl::Span<const int32_t> holders) {
       if (std::exchange(last_entity, entity) != entity) {
-        model = memory_.registry().entity(entity).value_or(store::EntityRecord{}).labels.model;
-        history = &PriceOf(model, nullptr);
+        const auto at = static_cast<size_t>(entity);
+        model = at < model_of.size() && model_of[at] != nullptr ? model_of[at] : &none;
+        history = &PriceOf(*model, nullptr);
       }
       for (const int32_t job : holders) {
         const fleet::PriceHistory* price = history;
         if (by_place) {
           const auto [it, fresh] = attempts.try_emplace(job, nullptr);
           if (fresh) it->second = attempts_.Of(job);
-          price = &PriceOf(model, AttemptAt(it->second, from));
+          price = &PriceOf(*model, AttemptAt(it->second, from));
         }
         const double share = fraction / static_cast<double>(holders.size());
-        f(entity, model, share, from, to, job, price->Over(from, to) * share);
+        f(entity, *model, share, from, to, job, price->Over(from, to) * share);
       }
     });
   }
 
   void CollectHeld() {
-    absl::flat_hash_map<int32_t, int32_t> counted;  // job to the entity it was counted for last
     ForEachPriced([&](int32_t entity, const std::string& model, double share, Micros from,
                       Micros to, int32_t job, const fleet::Money& cost) {
       Held& h = held_[job];
       h.cost += cost;
       h.seconds += share * ToSeconds(to - from);
-      if (const auto [it, fresh] = counted.try_emplace(job, entity);
-          !fresh && std::exchange(it->second, entity) == entity)
-        return;
+      if (std::exchange(h.last_entity, entity) == entity) return;
       ++h.gpus;
       if (!model.empty() && std::ranges::find(h.models, model) == h.models.end())
         h.models.push_back(model);

@@ -20,6 +20,9 @@ Host::Board BoardHeld(std::vector<HostSpan> held) {
   for (const HostSpan& span : held) board.held.push_back({span, 1});
   return board;
 }
+auto Queue(std::vector<HostSpan> spans) {
+  return std::make_shared<const std::vector<HostSpan>>(std::move(spans));
+}
 
 // Four GPUs; one held from 10 to 60, another from 30 to 90.
 Host Four() {
@@ -41,7 +44,7 @@ TEST(HostTime, IdleAndFreeTimeStandApart) {
 
 TEST(HostTime, FreeBesideAQueueIsFragmentation) {
   Host host = Four();
-  host.queued = {Span(5, 40), Span(95, 200)};
+  host.queued = Queue({Span(5, 40), Span(95, 200)});
   const HostTime t = TimeOf(host, Span(0, 100));
   EXPECT_DOUBLE_EQ(t.idle_queued.gpu_seconds, 4 * (5 + 5));
   EXPECT_DOUBLE_EQ(t.idle.gpu_seconds, 4 * (5 + 5));
@@ -141,7 +144,7 @@ RC_GTEST_PROP(HostTimeProperty, PartsAddUp, ()) {
                            static_cast<jobs::Service>(*rc::gen::inRange(0, 6)), "r"});
   }
   for (const HostSpan& s : spans(3)) host.counts.push_back({s, 1.0 * *rc::gen::inRange(1, 4)});
-  host.queued = spans(3);
+  host.queued = Queue(spans(3));
   const HostTime t = TimeOf(host, Span(0, 100));
   double out = 0;
   for (const HostTime::Out& o : t.out) out += o.time.gpu_seconds;
@@ -161,14 +164,14 @@ TEST(Sankey, HostsSayWhereTheUpperLossesAre) {
   Host host = Four();
   host.states = {{Span(0, 50), 4, jobs::Service::kInService, ""},
                  {Span(50, 100), 4, jobs::Service::kDrain, "fan"}};
-  host.queued = {Span(0, 20)};
+  host.queued = Queue({Span(0, 20)});
   SankeyInput in;
   in.hosts = TimeOf(host, Span(0, 100));
   in.deployed_from = DeployedFrom::kScheduler;
   in.deployed_s = in.hosts->deployed.gpu_seconds;
   in.schedulable_s = in.hosts->schedulable.gpu_seconds;
   in.held = HeldLevels{.on_busy_hosts_s = in.hosts->on_busy_hosts.gpu_seconds,
-                              .allocated_s = in.hosts->allocated.gpu_seconds};
+                       .allocated_s = in.hosts->allocated.gpu_seconds};
   const Sankey s = MakeSankey(in);
   std::vector<std::pair<std::string, double>> losses;
   for (const SankeyLoss& l : s.losses)
@@ -185,7 +188,7 @@ TEST(Sankey, TimeWithoutAPriceIsNotFree) {
   in.hosts = TimeOf(Four(), Span(0, 100));  // of no known price
   in.deployed_s = in.hosts->deployed.gpu_seconds;
   in.held = HeldLevels{.on_busy_hosts_s = in.hosts->on_busy_hosts.gpu_seconds,
-                              .allocated_s = in.hosts->allocated.gpu_seconds};
+                       .allocated_s = in.hosts->allocated.gpu_seconds};
   in.money.emplace(in.measured);
   const Sankey s = MakeSankey(in);
   ASSERT_FALSE(s.losses.empty());

@@ -46,7 +46,7 @@ SankeyInput RoundFleet() {
   SankeyInput in;
   in.deployed_s = 80'000 * 3600.0;
   in.held = HeldLevels{.on_busy_hosts_s = in.deployed_s * .95 * .90,
-                              .allocated_s = in.deployed_s * .95 * .90 * .95};
+                       .allocated_s = in.deployed_s * .95 * .90 * .95};
   const double held = in.held->allocated_s;
   in.measured = Sums(held, held * .6, held * .3, held * .1, held * .08);
   return in;

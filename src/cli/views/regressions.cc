@@ -64,10 +64,10 @@ std::string NothingGotWorse(const Json& answer) {
   const int64_t judged = answer["workflows_judged"].integer_or(0);
   if (answer["workflows"].integer_or(0) == 0) {
     const int64_t unnamed = answer["jobs_without_workflow"].integer_or(0);
-    return fmt::format("No job of {} ran in {}{}.",
-                       unnamed > 0 ? "a workflow that was asked for" : "such a workflow",
-                       WindowText(answer),
-                       unnamed > 0 ? fmt::format("; {} jobs name no workflow", Count(unnamed)) : "");
+    return fmt::format(
+        "No job of {} ran in {}{}.",
+        unnamed > 0 ? "a workflow that was asked for" : "such a workflow", WindowText(answer),
+        unnamed > 0 ? fmt::format("; {} jobs name no workflow", Count(unnamed)) : "");
   }
   std::string out =
       judged == 0

@@ -257,7 +257,6 @@ std::string DivergenceRemark(const ReportDivergence& d) {
   return out;
 }
 
-
 // As the formats of tables have it.
 Table ReportAdvice(const Report& r) {
   const std::string currency = r.advice["currency"].text();

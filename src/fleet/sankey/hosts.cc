@@ -7,17 +7,37 @@
 namespace flopwatch::fleet {
 namespace {
 
-// What is counted from moment to moment.
-enum class Counted : uint8_t { kSeen, kUncovered, kHeld, kByNumber, kQueued, kCount };
-
-// What changes at a moment. There are millions in a large fleet, so it is small.
-struct Event {
+// A count that changes by so much at a moment.
+struct Edge {
   Micros at = 0;
-  double by = 0;                       // of `what`
-  const Host::State* state = nullptr;  // begins or ends instead
-  Counted what = Counted::kSeen;
-  bool ends = false;  // the state
+  double by = 0;
 };
+// In order of time, each moment once.
+using Edges = std::vector<Edge>;
+
+void AddSpan(HostSpan span, double by, Edges* to) {
+  if (span.from >= span.to || by == 0) return;
+  to->push_back({span.from, by});
+  to->push_back({span.to, -by});
+}
+
+// Puts them in order. What ends where the like begins is no edge.
+void Settle(Edges* edges) {
+  if (!std::ranges::is_sorted(*edges, {}, &Edge::at)) std::ranges::sort(*edges, {}, &Edge::at);
+  size_t kept = 0;
+  for (const Edge& e : *edges) {
+    if (kept > 0 && (*edges)[kept - 1].at == e.at) {
+      (*edges)[kept - 1].by += e.by;
+    } else {
+      if (kept > 0 && (*edges)[kept - 1].by == 0) --kept;
+      (*edges)[kept++] = e;
+    }
+  }
+  edges->resize(kept);
+}
+
+// What is counted from moment to moment.
+enum class Counted : uint8_t { kSeen, kUncovered, kHeld, kByNumber, kCount };
 
 class Sweep {
  public:
@@ -25,15 +45,12 @@ class Sweep {
 
   HostTime Over() {
     Collect();
-    std::ranges::sort(events_, {}, &Event::at);
     Micros since = window_.from;
-    for (size_t k = 0; k < events_.size();) {
-      const Micros at = events_[k].at;
-      if (at > since) Add({since, at});
-      since = std::max(since, at);
-      for (; k < events_.size() && events_[k].at == at; ++k) Apply(events_[k]);
+    while (since < window_.to) {
+      const Micros next = PassEdges(since);
+      Add({since, next});
+      since = next;
     }
-    if (since < window_.to) Add({since, window_.to});
     return std::move(out_);
   }
 
@@ -41,51 +58,67 @@ class Sweep {
   HostSpan Within(HostSpan span) const {
     return {std::max(span.from, window_.from), std::min(span.to, window_.to)};
   }
-  void Count(HostSpan span, Counted what, double by) {
-    span = Within(span);
-    if (span.from >= span.to || by == 0) return;
-    events_.push_back({.at = span.from, .by = by, .what = what});
-    events_.push_back({.at = span.to, .by = -by, .what = what});
-  }
-
-  void Collect() {
-    for (const Host::State& state : host_.states) {
-      const HostSpan span = Within(state.time);
-      if (span.from >= span.to) continue;
-      events_.push_back({.at = span.from, .state = &state});
-      events_.push_back({.at = span.to, .state = &state, .ends = true});
-    }
-    for (const Host::Board& board : host_.boards) {
-      Count(board.there, Counted::kSeen, 1);
-      if (board.instances > 0)
-        Count(board.there, Counted::kUncovered, std::max(0.0, 1 - board.instances));
-      for (const Host::Board::Hold& hold : board.held) {
-        // Where a list says what the host has, a GPU is held before it is first seen, too.
-        const HostSpan time = !host_.states.empty()
-                                  ? hold.time
-                                  : HostSpan{std::max(hold.time.from, board.there.from),
-                                             std::min(hold.time.to, board.there.to)};
-        Count(time, Counted::kHeld, hold.weight);
-      }
-    }
-    for (const Host::Count& count : host_.counts)
-      Count(count.time, Counted::kByNumber, count.gpus);
-    for (const HostSpan& queued : host_.queued) Count(queued, Counted::kQueued, 1);
-  }
-
+  Edges& Of(Counted what) { return edges_[static_cast<size_t>(what)]; }
   double Now(Counted what) const { return now_[static_cast<size_t>(what)]; }
 
-  void Apply(const Event& e) {
-    if (e.state == nullptr) {
-      now_[static_cast<size_t>(e.what)] += e.by;
-      return;
+  void Collect() {
+    for (const Host::Board& board : host_.boards) {
+      const HostSpan there = Within(board.there);
+      AddSpan(there, 1, &Of(Counted::kSeen));
+      if (board.instances > 0)
+        AddSpan(there, std::max(0.0, 1 - board.instances), &Of(Counted::kUncovered));
+      CollectHeld(board);
     }
-    // Where one state ends as the next begins their order does not matter.
-    if (!e.ends) {
-      state_ = e.state;
-    } else if (state_ == e.state) {
-      state_ = nullptr;
+    for (const Host::Count& count : host_.counts)
+      AddSpan(Within(count.time), count.gpus, &Of(Counted::kByNumber));
+    for (Edges& edges : edges_) Settle(&edges);
+  }
+
+  // Jobs hold whole hosts more often than not, so that the boards' edges are the same moments: to
+  // merge those is much less than to sort all.
+  void CollectHeld(const Host::Board& board) {
+    board_.clear();
+    for (const Host::Board::Hold& hold : board.held) {
+      // Where a list says what the host has, a GPU is held before it is first seen, too.
+      const HostSpan time = !host_.states.empty()
+                                ? hold.time
+                                : HostSpan{std::max(hold.time.from, board.there.from),
+                                           std::min(hold.time.to, board.there.to)};
+      AddSpan(Within(time), hold.weight, &board_);
     }
+    Settle(&board_);
+    Edges& all = Of(Counted::kHeld);
+    merged_.clear();
+    auto a = all.begin();
+    for (auto b = board_.begin(); a != all.end() || b != board_.end();) {
+      if (b == board_.end() || (a != all.end() && a->at < b->at)) {
+        merged_.push_back(*a++);
+      } else if (a == all.end() || b->at < a->at) {
+        merged_.push_back(*b++);
+      } else {
+        merged_.push_back({a->at, a->by + b->by});
+        ++a, ++b;
+      }
+    }
+    all.swap(merged_);
+  }
+
+  // Applies what changes at `now` or before; gives when the next change is.
+  Micros PassEdges(Micros now) {
+    Micros next = window_.to;
+    for (size_t k = 0; k < edges_.size(); ++k) {
+      const Edges& edges = edges_[k];
+      size_t& at = passed_[k];
+      for (; at < edges.size() && edges[at].at <= now; ++at) now_[k] += edges[at].by;
+      if (at < edges.size()) next = std::min(next, edges[at].at);
+    }
+    while (states_passed_ < host_.states.size() && host_.states[states_passed_].time.from <= now)
+      state_ = &host_.states[states_passed_++];
+    if (states_passed_ < host_.states.size())
+      next = std::min(next, host_.states[states_passed_].time.from);
+    if (state_ != nullptr && state_->time.to <= now) state_ = nullptr;
+    if (state_ != nullptr) next = std::min(next, state_->time.to);
+    return next;
   }
 
   void Charge(double gpus, PricedTime* to) const {
@@ -94,10 +127,36 @@ class Sweep {
     to->money += each_ * gpus;
   }
 
+  void SetSpan(Micros from, Micros to) {
+    seconds_ = ToSeconds(to - from);
+    each_ = host_.price == nullptr ? Money() : host_.price->Over(from, to);
+  }
+
+  // What nobody held in the span, beside a queue and without one. Most of the time there is nothing
+  // free, and nobody asks who waits.
+  void ChargeFree(double gpus, HostSpan span, PricedTime* alone, PricedTime* beside_queue) {
+    if (gpus <= kRounding) return;
+    Micros at = span.from;
+    for (; host_.queued != nullptr && queue_passed_ < host_.queued->size(); ++queue_passed_) {
+      const HostSpan& queued = (*host_.queued)[queue_passed_];
+      if (queued.from >= span.to) break;
+      if (queued.to <= at) continue;
+      const Micros from = std::max(queued.from, at), to = std::min(queued.to, span.to);
+      SetSpan(at, from);
+      Charge(gpus, alone);
+      SetSpan(from, to);
+      Charge(gpus, beside_queue);
+      at = to;
+      if (queued.to > span.to) break;  // it goes on
+    }
+    SetSpan(at, span.to);
+    Charge(gpus, alone);
+  }
+
   void Add(HostSpan span) {
-    seconds_ = ToSeconds(span.to - span.from);
-    each_ = host_.price == nullptr ? Money() : host_.price->Over(span.from, span.to);
-    const double known = state_ != nullptr && state_->gpus >= 0 ? state_->gpus : Now(Counted::kSeen);
+    SetSpan(span.from, span.to);
+    const double known =
+        state_ != nullptr && state_->gpus >= 0 ? state_->gpus : Now(Counted::kSeen);
     const double wanted = std::max(0.0, Now(Counted::kHeld) + Now(Counted::kByNumber));
     const double held = std::min(wanted, known);
     out_.excess_s += (wanted - held) * seconds_;
@@ -118,14 +177,13 @@ class Sweep {
       return;
     }
     Charge(known, &out_.schedulable);
-    const bool queued = Now(Counted::kQueued) > 0;
     if (held <= kRounding) {
-      Charge(known, queued ? &out_.idle_queued : &out_.idle);
+      ChargeFree(known, span, &out_.idle, &out_.idle_queued);
       return;
     }
     Charge(known, &out_.on_busy_hosts);
     Charge(uncovered, &out_.mig_uncovered);
-    Charge(free, queued ? &out_.free_queued : &out_.free);
+    ChargeFree(free, span, &out_.free, &out_.free_queued);
   }
 
   // Sums of weights that came and went are off by less than this.
@@ -133,8 +191,12 @@ class Sweep {
 
   const Host& host_;
   const HostSpan window_;
-  std::vector<Event> events_;
-  std::array<double, static_cast<size_t>(Counted::kCount)> now_{};
+  static constexpr auto kCounts = static_cast<size_t>(Counted::kCount);
+  std::array<Edges, kCounts> edges_;
+  std::array<size_t, kCounts> passed_{};
+  std::array<double, kCounts> now_{};
+  size_t states_passed_ = 0, queue_passed_ = 0;
+  Edges board_, merged_;  // of CollectHeld()
   const Host::State* state_ = nullptr;
   double seconds_ = 0;  // of the part that is added
   Money each_;          // what one GPU costs in it

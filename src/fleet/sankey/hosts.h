@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -59,7 +60,8 @@ struct Host {
   std::vector<State> states;  // in order of time; they do not overlap
   std::vector<Board> boards;
   std::vector<Count> counts;
-  std::vector<HostSpan> queued;         // somebody waited for GPUs like these; united
+  // When somebody waited for GPUs like these, united; hosts alike share it. Null: never.
+  std::shared_ptr<const std::vector<HostSpan>> queued;
   const PriceHistory* price = nullptr;  // of one GPU; null = none is known
 };
 
