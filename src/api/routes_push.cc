@@ -27,15 +27,6 @@ constexpr std::string_view kCannotStore =
     "here. Send it again after Retry-After.";
 constexpr PathName kPushingNode("node", "Name of the node it speaks for.");
 
-// Host of "node1:9400", "http://node1:9400/metrics".
-std::string_view HostOfInstance(std::string_view instance) {
-  if (const size_t scheme = instance.find("://"); scheme != std::string_view::npos)
-    instance.remove_prefix(scheme + 3);
-  instance = instance.substr(0, instance.find('/'));
-  if (instance.starts_with('[')) return instance.substr(1, instance.find(']') - 1);
-  return instance.substr(0, instance.find(':'));
-}
-
 bool HasBlank(std::string_view text) { return text.find(' ') != std::string_view::npos; }
 
 // Adds a series to those of its exporter: one source an exporter, as if it had been scraped.
@@ -48,7 +39,7 @@ void AddSeries(const telemetry::MetricSeries& series, ingest::SourceKind kind,
     if (instance.empty()) instance = series.Label(key);
   }
   std::string_view node = series.Label("host.name");
-  if (node.empty()) node = HostOfInstance(instance);
+  if (node.empty()) node = ingest::HostOfInstance(instance);
   for (const std::string_view name : {instance, node}) {
     if (const NameFault fault = FaultOfName(name, kMaxNodeName); fault != NameFault::kNone)
       return batch->Refuse(kind, fault, series);

@@ -12,6 +12,8 @@
 
 namespace flopwatch::ingest {
 
+class StoredTime;
+
 inline constexpr int kMaxShards = 64;
 // A clock that has gone back by more than this was set; by less, what is live waits for it.
 inline constexpr Micros kClockStep = kMicrosPerMinute;
@@ -51,6 +53,9 @@ struct PipelineOptions {
   // Back-fill of simulated or recorded time: rows carry kBackfilled, exporter timestamps are
   // believed however far ahead, and Ingest() waits for the store instead of dropping.
   bool backfill = false;
+  // What the store has already: rows of it are not stored again. Outlives the pipeline; null: every
+  // row is new.
+  const StoredTime* stored_time = nullptr;
   // Arrival time of batches and "now" of maintenance. Empty = flopwatch::Now().
   std::function<Micros()> clock;
   // What silence and budgets are measured with. Never empty; tests have their own.

@@ -15,6 +15,15 @@ enum class SourceKind : uint8_t {
   kOtlp,         // a collector or a job sends points: likewise
 };
 
+// Host of "node1:9400", "http://node1:9400/metrics".
+inline std::string_view HostOfInstance(std::string_view instance) {
+  if (const size_t scheme = instance.find("://"); scheme != std::string_view::npos)
+    instance.remove_prefix(scheme + 3);
+  instance = instance.substr(0, instance.find('/'));
+  if (instance.starts_with('[')) return instance.substr(1, instance.find(']') - 1);
+  return instance.substr(0, instance.find(':'));
+}
+
 // The name of a sender that gives none.
 inline constexpr std::string_view kUnnamed = "unnamed";
 

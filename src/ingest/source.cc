@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "base/prefetch.h"
+#include "ingest/stored_time.h"
 
 namespace flopwatch::ingest {
 namespace {
@@ -121,12 +122,12 @@ void Source::LinkInstances(const DecodedScrape& scrape) {
   }
 }
 
-Stamp Source::StampGpu(const DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous,
-                       Newcomers* newcomers, Slot* slot) {
+Stamp Source::StampAlone(const DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous,
+                         Slot* slot) {
   const bool instance = slot->who.kind == EntityKind::kGpuInstance;
   const Slot* const board = instance && slot->parent_slot >= 0 ? &slots_[slot->parent_slot] : slot;
   const bool has_board = board != slot && board->scrape == scrape_;
-  Stamp stamp = StampRow(rules_,
+  return StampRow(rules_,
                          {.row = row,
                           .kind = slot->who.kind,
                           .entity = slot->who.entity,
@@ -137,6 +138,11 @@ Stamp Source::StampGpu(const DecodedRow& row, Micros ts, Micros scrape_ts, Micro
                           .instances_listed = slot->instances_scrape == scrape_,
                           .instances_have_tensor = board->tensor_instances_scrape == scrape_},
                          &slot->state);
+}
+
+Stamp Source::StampGpu(const DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous,
+                       Newcomers* newcomers, Slot* slot) {
+  Stamp stamp = StampAlone(row, ts, scrape_ts, previous, slot);
   if ((stamp.header.flags & telemetry::kMigParent) != 0) return stamp;
   resolver_.Own(row, ts, stamp.weight_ms * kMicrosPerMilli, newcomers, &slot->who);
   stamp.header.job_set = stamp.live.now.job_set = slot->who.job_set;
@@ -179,15 +185,25 @@ Source::Weighed Source::StampAndDeliver(const DecodedScrape& scrape, Micros ts, 
         Refuse(IngestRefusal::kUuidConflict);
         continue;
     }
+    Micros previous = admission.previous;
+    if (options_.stored_time != nullptr) {
+      const StoredTime::Verdict stored =
+          options_.stored_time->Of(slot->who.entity.id, row_ts);
+      if (!stored.is_new) {
+        if (telemetry::IsGpu(slot->who.kind)) StampAlone(row, row_ts, row_ts, previous, slot);
+        continue;
+      }
+      if (previous != 0) previous = std::max(previous, stored.until);
+    }
     ++weighed.rows;
     if (!telemetry::IsGpu(slot->who.kind)) {
-      DeliverPart(*slot, row_ts, admission.previous, session);
+      DeliverPart(*slot, row_ts, previous, session);
       continue;
     }
     // A sender's clock that is ahead of the server's moves no window.
     if (admission.set_back) resolver_.SetBack(slot->who, row_ts);
     const Stamp stamp =
-        StampGpu(row, row_ts, std::min(ts, now), admission.previous, newcomers, slot);
+        StampGpu(row, row_ts, std::min(ts, now), previous, newcomers, slot);
     delivery_.Row(slot->who.kind, stamp, row, &slot->held, session);
     live.push_back(stamp.live);
     weighed.late += row_ts < newest - kLate;

@@ -80,6 +80,9 @@ class Source {
   void LinkInstances(const telemetry::DecodedScrape& scrape) FW_REQUIRES(mutex_);
   Weighed StampAndDeliver(const telemetry::DecodedScrape& scrape, Micros ts, Micros now,
                           Newcomers* newcomers, Writer::Session* session) FW_REQUIRES(mutex_);
+  // What the row means, without whose it is.
+  Stamp StampAlone(const telemetry::DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous,
+                   Slot* slot) FW_REQUIRES(mutex_);
   Stamp StampGpu(const telemetry::DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous,
                  Newcomers* newcomers, Slot* slot) FW_REQUIRES(mutex_);
   void DeliverPart(const Slot& slot, Micros ts, Micros previous, Writer::Session* session)

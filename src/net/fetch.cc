@@ -274,7 +274,14 @@ StatusOr<FetchResult> Fetch(const std::string& url, const FetchOptions& options)
       return absl::UnavailableError(absl::StrCat(what, ": redirects from https to ", Printable(at),
                                                  ", which is not followed"));
     }
-    if (next.host != parsed.host || next.port != parsed.port) {
+    const bool elsewhere =
+        next.host != parsed.host || next.port != parsed.port || next.tls != parsed.tls;
+    if (elsewhere && options.same_origin) {
+      return absl::PermissionDeniedError(
+          absl::StrCat(what, ": redirects to another server, ", next.HostPort(),
+                       ", which is not followed; name that one if it is right"));
+    }
+    if (elsewhere) {
       std::erase_if(current.headers, [](const auto& h) {
         return EqualsIgnoringCase(h.first, "authorization") ||
                EqualsIgnoringCase(h.first, "cookie");

@@ -20,6 +20,7 @@ namespace {
 // The order of --help, completion and docs/cli.md.
 constexpr Register kImports[] = {
     AddImportLog,
+    AddImportPrometheus,
     AddImportSlurm,
     AddImportTable,
 };
@@ -28,7 +29,7 @@ constexpr Register kImports[] = {
 
 Args AddImport(Args app, Run* run) {
   Args import =
-      app.Command("import", "Take in what others recorded: training logs, Slurm's books, tables");
+      app.Command("import", "Take in what others recorded: a Prometheus' past, training logs, Slurm's books, tables");
   import.NeedsCommand();
   auto added = std::make_shared<std::vector<std::pair<Args, Run>>>();
   for (const Register add : kImports) {
@@ -45,11 +46,7 @@ Args AddImport(Args app, Run* run) {
   return import;
 }
 
-Status TellStore(Context& context, const std::string& directory,
-                 absl::FunctionRef<void(jobs::Books*, jobs::JobIndex*)> tell) {
-  const auto named = [&](const Status& status) {
-    return Annotate(status, fmt::format("storing into {}", directory));
-  };
+StatusOr<store::Options> StoreOptionsOf(Context& context, const std::string& directory) {
   store::Options options;
   options.directory = directory;
   FW_ASSIGN_OR_RETURN(const int64_t memory, context.ConfigInteger("store.memory_limit_mb"));
@@ -57,6 +54,15 @@ Status TellStore(Context& context, const std::string& directory,
   FW_ASSIGN_OR_RETURN(options.raw_retention, context.ConfigDuration("store.raw_retention"));
   FW_ASSIGN_OR_RETURN(options.minute_retention, context.ConfigDuration("store.minute_retention"));
   FW_ASSIGN_OR_RETURN(options.hour_retention, context.ConfigDuration("store.hour_retention"));
+  return options;
+}
+
+Status TellStore(Context& context, const std::string& directory,
+                 absl::FunctionRef<void(jobs::Books*, jobs::JobIndex*)> tell) {
+  const auto named = [&](const Status& status) {
+    return Annotate(status, fmt::format("storing into {}", directory));
+  };
+  FW_ASSIGN_OR_RETURN(const store::Options options, StoreOptionsOf(context, directory));
   FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
   auto store = store::OpenDuckDbStore(options);
   if (!store.ok()) return named(store.status());

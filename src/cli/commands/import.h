@@ -8,12 +8,17 @@
 #include "cli/command.h"
 #include "jobs/books.h"
 #include "jobs/job_index.h"
+#include "store/store.h"
 
 namespace flopwatch::cli {
 
 Args AddImportLog(Args import, Run* run);
+Args AddImportPrometheus(Args import, Run* run);
 Args AddImportSlurm(Args import, Run* run);
 Args AddImportTable(Args import, Run* run);
+
+// The options of a data directory that is not the server's own, from the configuration.
+StatusOr<store::Options> StoreOptionsOf(Context& context, const std::string& directory);
 
 // Opens the data directory (made where there is none), hands what it knows of jobs and nodes to
 // `tell`, and stores what that changed. Nothing is rolled up, sealed or deleted. An error where

@@ -1,0 +1,257 @@
+// flopwatch import prometheus URL: the past of a fleet out of anything with Prometheus' API.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
+#include "base/file.h"
+#include "base/table.h"
+#include "base/text.h"
+#include "base/time.h"
+#include "cli/commands/import.h"
+#include "cli/commands/site_catalog.h"
+#include "cli/views/style.h"
+#include "history/importer.h"
+#include "net/http.h"
+
+namespace flopwatch::cli {
+namespace {
+
+using history::FirstLook;
+using history::ImportResult;
+
+constexpr uint64_t kMaxSecretBytes = 64 << 10;
+
+struct PrometheusImport {
+  std::string url, into, last, from, to, way = "auto", bearer_file, user, password_file, ca, pause;
+  std::vector<std::string> match, headers, replica_labels;
+  bool dry_run = false;
+};
+
+// The first line of a file: a token, a password.
+StatusOr<std::string> SecretIn(const std::string& file) {
+  FW_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxSecretBytes));
+  text.resize(std::min(text.find_first_of("\r\n"), text.size()));
+  if (text.empty())
+    return absl::InvalidArgumentError(fmt::format("{}: its first line is empty", Printable(file)));
+  return text;
+}
+
+StatusOr<history::Access> AccessOf(const PrometheusImport& o) {
+  history::Access access;
+  access.url = o.url;
+  while (access.url.ends_with('/')) access.url.pop_back();
+  if (access.url.find("://") == std::string::npos) access.url = "http://" + access.url;
+  if (access.url.find('@') != std::string::npos)
+    return absl::InvalidArgumentError(
+        "a name and a password do not belong into the URL, where logs show them: give --user and "
+        "--password-file");
+  access.ca_file = o.ca;
+  if (!o.bearer_file.empty()) {
+    FW_ASSIGN_OR_RETURN(const std::string token, SecretIn(o.bearer_file));
+    access.headers.emplace_back("Authorization", "Bearer " + token);
+  }
+  if (!o.user.empty() || !o.password_file.empty()) {
+    if (o.user.empty() || o.password_file.empty() || !o.bearer_file.empty())
+      return absl::InvalidArgumentError(
+          "--user and --password-file belong together, and not to --bearer-token-file");
+    FW_ASSIGN_OR_RETURN(const std::string password, SecretIn(o.password_file));
+    access.headers.emplace_back("Authorization",
+                                "Basic " + absl::Base64Escape(o.user + ":" + password));
+  }
+  for (const std::string& header : o.headers) {
+    const size_t colon = header.find(':');
+    if (colon == std::string::npos || colon == 0 ||
+        header.find_first_of("\r\n") != std::string::npos)
+      return absl::InvalidArgumentError(
+          fmt::format("--header '{}': write NAME: VALUE", Printable(header, 40)));
+    access.headers.emplace_back(
+        header.substr(0, colon),
+        std::string(absl::StripAsciiWhitespace(absl::string_view(header).substr(colon + 1))));
+  }
+  if (!o.pause.empty()) {
+    FW_ASSIGN_OR_RETURN(access.pause, ParseDuration(o.pause));
+  }
+  return access;
+}
+
+StatusOr<store::Window> WindowOf(const PrometheusImport& o) {
+  const Micros now = Now();
+  store::Window window{now - 14 * kMicrosPerDay, now};
+  if (!o.to.empty()) {
+    FW_ASSIGN_OR_RETURN(window.to, ParseTime(o.to, now));
+    window.from = window.to - 14 * kMicrosPerDay;
+  }
+  if (!o.last.empty()) {
+    FW_ASSIGN_OR_RETURN(const Micros last, ParseDuration(o.last));
+    window.from = window.to - last;
+  }
+  if (!o.from.empty()) {
+    FW_ASSIGN_OR_RETURN(window.from, ParseTime(o.from, now));
+  }
+  window.from = FloorTo(window.from, kMicrosPerMilli);
+  window.to = FloorTo(window.to, kMicrosPerMilli);
+  return window;
+}
+
+StatusOr<history::ImportOptions> OptionsOf(const PrometheusImport& o) {
+  history::ImportOptions options;
+  FW_ASSIGN_OR_RETURN(options.access, AccessOf(o));
+  FW_ASSIGN_OR_RETURN(options.window, WindowOf(o));
+  options.way = o.way;
+  options.replica_labels = o.replica_labels;
+  for (std::string match : o.match) {
+    if (match.starts_with('{') && match.ends_with('}')) match = match.substr(1, match.size() - 2);
+    if (match.find_first_of("{}") != std::string::npos || match.find('=') == std::string::npos)
+      return absl::InvalidArgumentError(fmt::format(
+          "--match '{}': write matchers of labels, such as 'cluster=\"a\"'", Printable(match, 60)));
+    options.matchers.push_back(std::move(match));
+  }
+  return options;
+}
+
+std::string Listed(const std::map<std::string, uint64_t>& counts) {
+  std::vector<std::string> parts;
+  for (const auto& [name, n] : counts)
+    parts.push_back(fmt::format("{} {}", Count(n),
+                                name.empty() ? "(no model)" : Printable(name, 60)));
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+// What the counters need for OFU and are not there.
+std::string_view RemedyOf(std::string_view reason) {
+  if (reason == "tensor_missing")
+    return "collect DCGM_FI_PROF_PIPE_TENSOR_ACTIVE (dcgm-exporter's counters file)";
+  if (reason == "clock_missing")
+    return "collect DCGM_FI_DEV_SM_CLOCK (dcgm-exporter's counters file)";
+  if (reason == "model_unknown")
+    return "name the GPU's peak in the configuration ([[hardware]], docs/hardware.md)";
+  return "readings above what is possible: docs/ofu.md";
+}
+
+Table LookTable(const FirstLook& look, store::Window window) {
+  const double whole = ToSeconds(window.to - window.from);
+  const double part = ToSeconds(look.looked_at.to - look.looked_at.from);
+  const double times = part > 0 ? whole / part : 0;
+  Table t;
+  t.columns = {{"what", "WHAT"}, {"value", "VALUE"}, {"about", "ABOUT"}};
+  const auto add = [&](std::string_view what, std::string value, std::string about) {
+    t.rows.push_back({std::string(what), std::move(value), std::move(about)});
+  };
+  const auto count = [](double n) { return Count(n); };
+  add("way", look.way, "the cheapest that the server offers");
+  add("metrics", count(static_cast<double>(look.metrics.size())),
+      fmt::format("of GPUs; {} others are left", look.other_metrics));
+  add("GPUs", count(static_cast<double>(look.gpus)), Listed(look.models));
+  add("jobs", count(static_cast<double>(look.jobs)), "named by labels in the last ten minutes");
+  add("samples", count(static_cast<double>(look.samples) * times),
+      fmt::format("about, in {}", FormatDuration(window.to - window.from)));
+  add("time", FormatDuration(static_cast<Micros>(look.seconds * times * kMicrosPerSecond)),
+      "about, with storing somewhat more");
+  add("bytes", fmt::format("{} MB", count(static_cast<double>(look.samples) * times * 2.1 / 1e6)),
+      "about, on the disk");
+  for (const auto& [reason, gpus] : look.not_computable)
+    add("without OFU", count(static_cast<double>(gpus)),
+        fmt::format("GPUs: {}; {}", reason, RemedyOf(reason)));
+  for (const auto& [reason, lines] : look.refused)
+    add("refused", count(static_cast<double>(lines)), fmt::format("samples: {}", reason));
+  return t;
+}
+
+void SayResult(Context& context, const ImportResult& r, const PrometheusImport& o) {
+  context.Say(fmt::format("{} samples of {} metrics by {}: {} rows new{}; {} requests, {} MB read",
+                          Count(r.samples), r.metrics, r.way,
+                          Count(r.rows),
+                          r.known > 0 ? fmt::format(", {} were there already",
+                                                    Count(r.known))
+                                      : "",
+                          Count(r.requests), r.bytes / 1'000'000));
+  for (const auto& [reason, n] : r.refused)
+    context.Say(fmt::format("refused: {} {}", Count(n), reason));
+  for (const std::string& line : r.examples) context.Say("  " + line);
+  if (r.unnamed > 0)
+    context.Say(fmt::format(
+        "{} series name no exporter (no instance, Hostname or node label) and are left out",
+        r.unnamed));
+  context.Say(fmt::format("now: flopwatch report --data-dir {}", Printable(o.into)));
+}
+
+Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
+  FW_ASSIGN_OR_RETURN(history::ImportOptions options, OptionsOf(o));
+  FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
+  if (o.dry_run) {
+    FW_ASSIGN_OR_RETURN(const FirstLook look, history::LookAt(options, catalog));
+    return context.Write(LookTable(look, options.window));
+  }
+  if (o.into.empty())
+    return absl::InvalidArgumentError(
+        "say where to: --into DIR, a data directory (made where there is none), or --dry-run for a "
+        "first look");
+  FW_ASSIGN_OR_RETURN(options.store, StoreOptionsOf(context, o.into));
+  const Micros begin = MonotonicNow();
+  Micros said = 0;
+  options.progress = [&](const history::ImportProgress& p) {
+    const Micros now = MonotonicNow();
+    if (now - said < 2 * kMicrosPerSecond && p.done < p.all.to) return;
+    said = now;
+    const double share = static_cast<double>(p.done - p.all.from) /
+                         static_cast<double>(p.all.to - p.all.from);
+    const double spent = ToSeconds(now - begin);
+    context.Say(fmt::format(
+        "{:3.0f} %  until {}  {} samples, {} a second, {} left", share * 100, FormatTime(p.done),
+        Count(p.samples),
+        Count(static_cast<int64_t>(static_cast<double>(p.samples) / std::max(spent, 1e-3))),
+        FormatDuration(static_cast<Micros>(spent * (1 - share) / std::max(share, 1e-6) *
+                                           kMicrosPerSecond))));
+  };
+  FW_ASSIGN_OR_RETURN(const ImportResult result, history::Import(options, catalog));
+  SayResult(context, result, o);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+Args AddImportPrometheus(Args app, Run* run) {
+  Args sub = app.Command("prometheus", "The past of a fleet out of anything with Prometheus' API");
+  auto o = std::make_shared<PrometheusImport>();
+  sub.Option("url URL", o->url,
+             "Prometheus, VictoriaMetrics, Mimir, Thanos or a proxy of one, with the tenant's path")
+      .Required();
+  sub.Option("--into DIR", o->into, "Store into this data directory, made where there is none")
+      .OneWord();
+  sub.Flag("--dry-run", o->dry_run, "Say what is there, how long it takes and what OFU lacks");
+  sub.Option("--last DURATION", o->last, "So much of the past (14d)").OneWord();
+  sub.Option("--from TIME", o->from, "From then on, as in other commands").OneWord();
+  sub.Option("--to TIME", o->to, "Until then (now)").OneWord();
+  sub.Option("--match MATCHERS", o->match, "Only series with these labels: 'cluster=\"a\"'; several "
+             "add up").OneWord();
+  sub.Option("--way WAY", o->way, "auto is the cheapest that the server has")
+      .OneOf({"auto", "export", "query"})
+      .OneWord();
+  sub.Option("--replica-label LABEL", o->replica_labels,
+             "A label that tells replicas of one Prometheus apart, besides prometheus_replica and "
+             "replica")
+      .OneWord();
+  sub.Option("--bearer-token-file FILE", o->bearer_file, "Its first line is the token").OneWord();
+  sub.Option("--user NAME", o->user, "With --password-file").OneWord();
+  sub.Option("--password-file FILE", o->password_file, "Its first line is the password").OneWord();
+  sub.Option("--header 'NAME: VALUE'", o->headers, "Such as X-Scope-OrgID for a tenant").OneWord();
+  sub.Option("--ca FILE", o->ca, "Certificates (PEM) that the server's is checked against").OneWord();
+  sub.Option("--pause DURATION", o->pause, "Between two requests: gentler (0s)").OneWord();
+  sub.Footer(
+      "Reads raw samples at their own times, window by window, puts them back together into scrapes "
+      "and stores them as if flopwatch had scraped. What is there already is not added again: a "
+      "run that was killed, overlapped another, or covers time that was scraped, can be repeated. "
+      "A server must not hold the directory meanwhile.\n\n"
+      "  flopwatch import prometheus http://prom:9090 --dry-run\n"
+      "  flopwatch import prometheus http://prom:9090 --last 30d --into DIR\n"
+      "  flopwatch report --data-dir DIR --from -30d");
+  *run = [o](Context& context) { return RunImportPrometheus(context, *o); };
+  return sub;
+}
+
+}  // namespace flopwatch::cli

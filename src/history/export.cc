@@ -1,0 +1,92 @@
+// VictoriaMetrics' /api/v1/export: one JSON object a line and series, raw samples. Half of what its
+// `query` costs.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/json_read.h"
+#include "base/text.h"
+#include "history/history.h"
+#include "net/http.h"
+
+namespace flopwatch::history {
+namespace {
+
+class ExportWay : public Way {
+ public:
+  explicit ExportWay(Server* server) : server_(*server) {}
+  std::string_view name() const override { return "export"; }
+
+  Status Read(const Selector& selector, store::Window window, Visit visit) override {
+    // Both ends are inclusive.
+    FW_ASSIGN_OR_RETURN(
+        const Reply reply,
+        server_.Get("/api/v1/export",
+                    fmt::format("match%5B%5D={}&start={:.3f}&end={:.3f}&reduce_mem_usage=1",
+                                net::PercentEncode(selector.Text()),
+                                static_cast<double>(window.from + kMicrosPerMilli) /
+                                    kMicrosPerSecond,
+                                static_cast<double>(window.to) / kMicrosPerSecond)));
+    if (reply.status == 404 || reply.status == 405 || reply.status == 400)
+      return absl::UnimplementedError(
+          fmt::format("{}: has no /api/v1/export; it is no VictoriaMetrics", server_.name()));
+    if (reply.status != 200) return CheckAnswer(server_, reply);
+    // A web page, or a proxy's own answer, is no empty export.
+    if (reply.type.find("json") == std::string::npos)
+      return absl::UnimplementedError(
+          fmt::format("{}: /api/v1/export answered '{}', not JSON lines", server_.name(),
+                      Printable(reply.type, 60)));
+    for (std::string_view rest = reply.body; !rest.empty();) {
+      const size_t end = rest.find('\n');
+      if (end == std::string_view::npos)
+        return absl::DataLossError(
+            fmt::format("{}: the export was cut in the middle of a series", server_.name()));
+      FW_RETURN_IF_ERROR(Give(rest.substr(0, end), window, visit));
+      rest.remove_prefix(end + 1);
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  Status Give(std::string_view line, store::Window window, Visit visit) const {
+    FW_ASSIGN_OR_RETURN(const Json json, Json::Parse(line, {.what = "a line of the export"}));
+    const Json::Array &values = json["values"].array(), &times = json["timestamps"].array();
+    if (values.size() != times.size())
+      return absl::DataLossError(
+          fmt::format("{}: a series of the export has {} values and {} times", server_.name(),
+                      values.size(), times.size()));
+    telemetry::MetricSeries series;
+    const Json::Object& labels = json["metric"].object();
+    std::vector<std::string> texts;
+    texts.reserve(labels.size());
+    for (const auto& [key, value] : labels) texts.push_back(value.text());
+    for (size_t k = 0; k < labels.size(); ++k) {
+      if (labels[k].first == "__name__") {
+        series.name = texts[k];
+      } else {
+        series.labels.emplace_back(labels[k].first, texts[k]);
+      }
+    }
+    for (size_t k = 0; k < values.size(); ++k) {
+      const auto ms = times[k].integer();
+      if (!ms.has_value() || *ms < 0 || *ms > 100'000'000'000'000)
+        return absl::DataLossError(
+            fmt::format("{}: a sample without a credible time", server_.name()));
+      const Micros ts = *ms * kMicrosPerMilli;
+      const auto value = values[k].number();  // null: a staleness marker, or NaN
+      if (ts <= window.from || ts > window.to || !value.has_value() || !std::isfinite(*value))
+        continue;
+      series.points.push_back({ts, *value});
+    }
+    if (!series.points.empty()) visit(series);
+    return absl::OkStatus();
+  }
+
+  Server& server_;
+};
+
+}  // namespace
+
+std::unique_ptr<Way> MakeExportWay(Server* server) { return std::make_unique<ExportWay>(server); }
+
+}  // namespace flopwatch::history

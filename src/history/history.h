@@ -1,0 +1,103 @@
+// A system that holds the past of a fleet as series, read metric by metric and window by window: what
+// an importer asks, whatever speaks behind it. One file a way (query.cc, export.cc).
+//
+// What is read is raw: the samples that were stored, at their own times. `query_range` is no way: it
+// returns points that nobody measured.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <stop_token>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "base/status.h"
+#include "base/time.h"
+#include "store/store.h"
+#include "telemetry/metric_series.h"
+
+namespace flopwatch::history {
+
+struct Access {
+  std::string url;  // of the API's root: "http://prom:9090", ".../select/0/prometheus"
+  std::vector<std::pair<std::string, std::string>> headers;  // secrets: never in a message
+  std::string ca_file;
+  Micros timeout = 2 * kMicrosPerMinute;  // of one request
+  // Between the end of a request and the next, so that others are served: gentle.
+  Micros pause = 0;
+  // How often what may pass (429, 503, no answer) is asked again.
+  int tries = 6;
+  std::stop_token stop;
+};
+
+// One answer's body, for a way to read.
+struct Reply {
+  int status = 0;
+  std::string type;  // Content-Type
+  std::string body;
+};
+
+// Asks one server: waits as it says (Retry-After), and says what an error means. Threads: one.
+class Server {
+ public:
+  explicit Server(Access access);
+  // `path` below the root ("/api/v1/query"), parameters as a form. 429, 503 and a server that does
+  // not answer are asked again. Any other status is the caller's.
+  StatusOr<Reply> Get(std::string_view path, std::string_view parameters);
+  StatusOr<Reply> Post(std::string_view path, std::string_view type, std::string body,
+                       std::vector<std::pair<std::string, std::string>> headers = {});
+  // The URL for messages, without what may be secret in it.
+  const std::string& name() const { return name_; }
+  uint64_t requests() const { return requests_; }
+  uint64_t bytes() const { return bytes_; }
+
+ private:
+  StatusOr<Reply> Ask(std::string_view method, const std::string& url, std::string body,
+                      std::vector<std::pair<std::string, std::string>> headers);
+  Status Wait(Micros time) const;
+
+  const Access access_;
+  std::string name_;
+  uint64_t requests_ = 0, bytes_ = 0;
+};
+
+// What a request is about: "DCGM_FI_DEV_SM_CLOCK", and matchers as they stand between braces
+// ("cluster=\"a\",gpu!=\"\""); "" = none.
+struct Selector {
+  std::string metric, matchers;
+  std::string Text() const;
+};
+
+using Visit = absl::FunctionRef<void(const telemetry::MetricSeries&)>;
+
+// A way to read. Errors: ResourceExhausted, the window has more than the server or the reader
+// takes at once (a smaller one may do; nothing of it counts); Unimplemented, the server does not
+// have this way; others end the import.
+class Way {
+ public:
+  virtual ~Way() = default;
+  virtual std::string_view name() const = 0;
+  // Calls `visit` with each series that has samples with from < time <= to. What it was given is
+  // complete only when OK comes back.
+  virtual Status Read(const Selector& selector, store::Window window, Visit visit) = 0;
+};
+
+std::unique_ptr<Way> MakeQueryWay(Server* server);
+std::unique_ptr<Way> MakeExportWay(Server* server);
+
+inline constexpr std::string_view kWayNames[] = {"export", "query"};  // cheapest first
+// The way of this name, or the first that the server has ("auto").
+StatusOr<std::unique_ptr<Way>> ChooseWay(Server* server, std::string_view name,
+                                         store::Window window);
+
+// The names of all metrics with a sample in the window, sorted.
+StatusOr<std::vector<std::string>> MetricNames(Server* server, store::Window window);
+
+// The members of a JSON answer of Prometheus' API, or why it is none: an error in it, or a partial
+// answer (warnings, isPartial), which is none.
+Status CheckAnswer(const Server& server, const Reply& reply);
+
+}  // namespace flopwatch::history

@@ -1,0 +1,70 @@
+// A fleet's past out of another system and into a store, window by window, through the same pipeline
+// as scrapes take: afterwards every answer for that time is as if flopwatch had scraped it. Rows carry
+// kBackfilled.
+//
+// Once: a row is of (GPU, time). What the store has already, raw or in rollups alone, is not added
+// again (ingest/stored_time.h), so that an import may be killed and begun again, may overlap another,
+// and may cover time that was scraped. Each window's rows are durable before the next is read.
+// Nothing is deleted for its age meanwhile. One thread.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/status.h"
+#include "hardware/accelerator.h"
+#include "history/history.h"
+#include "store/store.h"
+
+namespace flopwatch::history {
+
+struct ImportProgress {
+  store::Window all;
+  Micros done = 0;  // until when
+  uint64_t samples = 0, rows = 0;
+};
+
+struct ImportOptions {
+  Access access;
+  std::string way = "auto";
+  store::Window window;
+  // Each a part of what is asked: matchers between braces. None: everything.
+  std::vector<std::string> matchers;
+  std::vector<std::string> replica_labels;
+  store::Options store;  // with its directory
+  // A longer gap of a GPU is unobserved time. Raised for servers that scrape more seldom.
+  Micros max_span = 90 * kMicrosPerSecond;
+  std::function<void(const ImportProgress&)> progress;
+};
+
+// What there is, from the end of the window.
+struct FirstLook {
+  std::string way;
+  std::vector<std::string> metrics;  // that are read
+  uint64_t other_metrics = 0;        // that are not of GPUs
+  store::Window looked_at;
+  uint64_t samples = 0, rows = 0;    // of that time
+  uint64_t gpus = 0, jobs = 0;
+  std::map<std::string, uint64_t> models;           // GPUs of each
+  std::map<std::string, uint64_t> not_computable;   // GPUs without OFU, by reason
+  std::map<std::string, uint64_t> refused;          // lines, by reason
+  double seconds = 0;                // that the look took
+};
+
+struct ImportResult {
+  std::string way;
+  uint64_t metrics = 0, samples = 0, scrapes = 0, rows = 0;
+  uint64_t known = 0;    // rows that were there already
+  uint64_t unnamed = 0;  // series that no label says the exporter of
+  uint64_t requests = 0, bytes = 0;
+  std::map<std::string, uint64_t> refused;  // lines, by reason (telemetry::Refusal, IngestRefusal)
+  std::vector<std::string> examples;
+};
+
+StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog& catalog);
+StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Catalog& catalog);
+
+}  // namespace flopwatch::history

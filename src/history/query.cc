@@ -1,0 +1,81 @@
+// `query` with a range selector: an instant query that returns the samples of its range, at their own
+// times. Everything with Prometheus' API has it.
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/json_read.h"
+#include "base/text.h"
+#include "history/history.h"
+#include "net/http.h"
+#include "telemetry/value.h"
+
+namespace flopwatch::history {
+namespace {
+
+class QueryWay : public Way {
+ public:
+  explicit QueryWay(Server* server) : server_(*server) {}
+  std::string_view name() const override { return "query"; }
+
+  Status Read(const Selector& selector, store::Window window, Visit visit) override {
+    // The left end of a range is open in Prometheus 3 and closed in 2: what lies on it is left out
+    // below.
+    const std::string query = fmt::format("{}[{}ms]", selector.Text(),
+                                          (window.to - window.from) / kMicrosPerMilli);
+    auto reply = server_.Post(
+        "/api/v1/query", "application/x-www-form-urlencoded",
+        fmt::format("query={}&time={:.3f}", net::PercentEncode(query),
+                    static_cast<double>(window.to) / kMicrosPerSecond));
+    FW_RETURN_IF_ERROR(reply.status());
+    FW_RETURN_IF_ERROR(CheckAnswer(server_, *reply));
+    FW_ASSIGN_OR_RETURN(const Json json, Json::Parse(reply->body));
+    const Json& data = json["data"];
+    if (data["resultType"].text() != "matrix")
+      return absl::DataLossError(
+          fmt::format("{}: a range selector did not give a matrix", server_.name()));
+    for (const Json& one : data["result"].array()) FW_RETURN_IF_ERROR(Give(one, window, visit));
+    return absl::OkStatus();
+  }
+
+ private:
+  Status Give(const Json& one, store::Window window, Visit visit) const {
+    telemetry::MetricSeries series;
+    const Json::Object& labels = one["metric"].object();
+    std::vector<std::string> values;
+    values.reserve(labels.size());
+    for (const auto& [key, value] : labels) values.push_back(value.text());
+    for (size_t k = 0; k < labels.size(); ++k) {
+      if (labels[k].first == "__name__") {
+        series.name = values[k];
+      } else {
+        series.labels.emplace_back(labels[k].first, values[k]);
+      }
+    }
+    for (const Json& point : one["values"].array()) {
+      const Json::Array& pair = point.array();
+      const auto at = pair.size() == 2 ? pair[0].number() : std::nullopt;
+      if (!at.has_value() || *at < 0 || *at > 1e11)
+        return absl::DataLossError(
+            fmt::format("{}: a sample without a credible time", server_.name()));
+      const Micros ts = static_cast<Micros>(std::llround(*at * 1e3)) * kMicrosPerMilli;
+      if (ts <= window.from || ts > window.to) continue;
+      const telemetry::ParsedValue value = telemetry::ParseValue(pair[1].text());
+      if (value.kind == telemetry::ValueKind::kMalformed)
+        return absl::DataLossError(fmt::format("{}: '{}' is no value of a sample", server_.name(),
+                                               Printable(pair[1].text(), 40)));
+      // NaN says nothing.
+      if (value.kind == telemetry::ValueKind::kNumber) series.points.push_back({ts, value.value});
+    }
+    if (!series.points.empty()) visit(series);
+    return absl::OkStatus();
+  }
+
+  Server& server_;
+};
+
+}  // namespace
+
+std::unique_ptr<Way> MakeQueryWay(Server* server) { return std::make_unique<QueryWay>(server); }
+
+}  // namespace flopwatch::history

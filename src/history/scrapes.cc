@@ -1,0 +1,144 @@
+#include "history/scrapes.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <functional>
+#include <limits>
+
+#include "base/text.h"
+#include "ingest/origin.h"
+#include "telemetry/labels.h"
+
+namespace flopwatch::history {
+namespace {
+
+using telemetry::MetricPoint;
+
+constexpr std::string_view kReplicaLabels[] = {"prometheus_replica", "replica", "__replica__"};
+// Of the Prometheus, not of the exporter.
+constexpr std::string_view kScrapeLabels[] = {"job", "instance", "prometheus"};
+// More than the longest step between two scrapes is silence.
+constexpr double kSilence = 1.5;
+constexpr Micros kNever = std::numeric_limits<Micros>::max();
+
+}  // namespace
+
+Scrapes::Scrapes(std::vector<std::string> replica_labels)
+    : replica_labels_(std::move(replica_labels)) {}
+
+bool Scrapes::IsReplicaLabel(std::string_view label) const {
+  return std::ranges::find(kReplicaLabels, label) != std::end(kReplicaLabels) ||
+         std::ranges::find(replica_labels_, label) != replica_labels_.end();
+}
+
+void Scrapes::Add(const telemetry::MetricSeries& series) {
+  std::string_view instance = series.Label("instance");
+  for (const std::string_view key : {"Hostname", "hostname", "node"})
+    if (instance.empty()) instance = series.Label(key);
+  const bool named = !instance.empty() && instance.find(' ') == std::string_view::npos &&
+                     FaultOfName(instance, telemetry::kMaxNameBytes) == NameFault::kNone;
+  if (!named) {
+    ++unnamed_;
+    return;
+  }
+  Exporter& exporter =
+      exporters_[{std::string(series.Label("job")), std::string(instance)}];
+  if (exporter.name.empty()) {
+    exporter.name = instance;
+    exporter.node = ingest::HostOfInstance(instance);
+  }
+  telemetry::MetricSeries own;
+  own.name = series.name;
+  std::string replica;
+  for (const auto& label : series.labels) {
+    if (IsReplicaLabel(label.first)) {
+      replica += label.second;
+      replica += '\n';
+    } else if (std::ranges::find(kScrapeLabels, label.first) == std::end(kScrapeLabels)) {
+      own.labels.push_back(label);
+    }
+  }
+  std::string text;
+  telemetry::AppendSeries(own, &text);
+  Stream& stream = exporter.streams[replica];
+  const auto [at, fresh] = stream.place.try_emplace(text, stream.series.size());
+  if (fresh) stream.series.emplace_back().text = std::move(text);
+  std::vector<MetricPoint>& points = stream.series[at->second].points;
+  points.insert(points.end(), series.points.begin(), series.points.end());
+  samples_ += series.points.size();
+}
+
+std::vector<Scrapes::Moment> Scrapes::MomentsOf(Stream* stream) {
+  std::vector<std::pair<Micros, size_t>> times;  // and whose
+  for (size_t k = 0; k < stream->series.size(); ++k) {
+    std::vector<MetricPoint>& points = stream->series[k].points;
+    // Chunks may overlap: one time once, the first that was given.
+    std::ranges::stable_sort(points, {}, &MetricPoint::ts);
+    points.erase(std::unique(points.begin(), points.end(),
+                             [](const MetricPoint& a, const MetricPoint& b) {
+                               return a.ts == b.ts;
+                             }),
+                 points.end());
+    for (const MetricPoint& p : points) times.emplace_back(p.ts, k);
+  }
+  std::ranges::sort(times);
+  std::vector<Moment> moments;
+  std::vector<size_t> last(stream->series.size(), 0);  // the moment it was in last, counted from 1
+  for (const auto& [ts, series] : times) {
+    if (moments.empty() || ts > moments.back().from + kJoin || last[series] == moments.size())
+      moments.push_back({ts, ts});
+    moments.back().to = ts;
+    last[series] = moments.size();
+  }
+  return moments;
+}
+
+void Scrapes::Write(const Exporter& exporter, const Moment& moment, Stream* stream,
+                    absl::FunctionRef<void(const Scrape&)> f) {
+  std::string body;
+  for (Series& s : stream->series) {
+    // Moments that another replica speaks for are passed over.
+    while (s.next < s.points.size() && s.points[s.next].ts < moment.from) ++s.next;
+    if (s.next == s.points.size() || s.points[s.next].ts > moment.to) continue;
+    body += s.text;
+    body += fmt::format(" {}\n", s.points[s.next].value);
+    ++s.next;
+  }
+  f({.name = exporter.name, .node = exporter.node, .ts = moment.to, .body = body});
+}
+
+std::vector<std::pair<Scrapes::Moment, Scrapes::Stream*>> Scrapes::Spoken(Exporter* exporter) {
+  std::vector<std::pair<Stream*, std::vector<Moment>>> replicas;
+  for (auto& [replica, stream] : exporter->streams)
+    replicas.emplace_back(&stream, MomentsOf(&stream));
+  std::ranges::stable_sort(replicas, std::greater(), [](const auto& r) { return r.second.size(); });
+  const std::vector<Moment>& first = replicas.front().second;
+  std::vector<Micros> steps;
+  for (size_t k = 1; k < first.size(); ++k) steps.push_back(first[k].to - first[k - 1].to);
+  std::ranges::sort(steps);
+  const Micros usual = steps.empty() ? 0 : steps[steps.size() / 2];
+  const auto silence = static_cast<Micros>(kSilence * static_cast<double>(usual));
+  std::vector<std::pair<Moment, Stream*>> all;
+  for (const Moment& m : first) all.emplace_back(m, replicas.front().first);
+  for (size_t r = 1; r < replicas.size(); ++r) {
+    for (const Moment& m : replicas[r].second) {
+      const auto next = std::ranges::lower_bound(first, m.to, {}, &Moment::to);
+      const Micros before = next == first.begin() ? 0 : std::prev(next)->to;
+      const Micros after = next == first.end() ? kNever : next->to;
+      if (after - before > silence && m.to - before > usual / 2 && after - m.to > usual / 2)
+        all.emplace_back(m, replicas[r].first);
+    }
+  }
+  std::ranges::stable_sort(all, {}, [](const auto& one) { return one.first.to; });
+  return all;
+}
+
+void Scrapes::Drain(absl::FunctionRef<void(const Scrape&)> f) {
+  for (auto& [key, exporter] : exporters_)
+    for (const auto& [moment, stream] : Spoken(&exporter)) Write(exporter, moment, stream, f);
+  exporters_.clear();
+  samples_ = 0;
+}
+
+}  // namespace flopwatch::history

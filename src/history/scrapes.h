@@ -1,0 +1,73 @@
+// Series of a window put back together into the scrapes that they came from, so that what decides
+// about names, units, identities and jobs is the code that reads scrapes (telemetry/exposition.h).
+//
+// An exporter is its `job` and `instance`. Labels that say which Prometheus asked (replicas of an HA
+// pair) are taken off: of replicas the one with most scrapes in the window speaks, and the others
+// where it was silent for longer than it ever is between two scrapes. Samples of one exporter at
+// most kJoin apart are one scrape, unless a series would be in it twice. One thread.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "absl/functional/function_ref.h"
+#include "base/time.h"
+#include "telemetry/metric_series.h"
+
+namespace flopwatch::history {
+
+inline constexpr Micros kJoin = kMicrosPerSecond;
+
+class Scrapes {
+ public:
+  // `replica_labels`: besides those that are usual.
+  explicit Scrapes(std::vector<std::string> replica_labels = {});
+
+  void Add(const telemetry::MetricSeries& series);
+  uint64_t samples() const { return samples_; }
+  // Series whose exporter cannot be named, because no label says it.
+  uint64_t unnamed() const { return unnamed_; }
+
+  struct Scrape {
+    std::string_view name, node;  // of the exporter, as ingest::Origin
+    Micros ts = 0;
+    std::string_view body;  // exposition text, without times
+  };
+  // Calls f with every scrape, an exporter's in a row and in order of time, and forgets all.
+  void Drain(absl::FunctionRef<void(const Scrape&)> f);
+
+ private:
+  struct Series {
+    std::string text;  // name and labels as in exposition text
+    std::vector<telemetry::MetricPoint> points;
+    size_t next = 0;  // of Write()
+  };
+  // What one replica saw of an exporter.
+  struct Stream {
+    std::map<std::string, size_t> place;  // by text
+    std::vector<Series> series;
+  };
+  struct Exporter {
+    std::string name, node;
+    std::map<std::string, Stream> streams;  // by replica
+  };
+  struct Moment {  // the samples of one scrape
+    Micros from = 0, to = 0;
+  };
+  static std::vector<Moment> MomentsOf(Stream* stream);
+  bool IsReplicaLabel(std::string_view label) const;
+  // The scrapes of all replicas that speak, in order of time.
+  static std::vector<std::pair<Moment, Stream*>> Spoken(Exporter* exporter);
+  static void Write(const Exporter& exporter, const Moment& moment, Stream* stream,
+                    absl::FunctionRef<void(const Scrape&)> f);
+
+  const std::vector<std::string> replica_labels_;
+  std::map<std::pair<std::string, std::string>, Exporter> exporters_;  // by job and instance
+  uint64_t samples_ = 0, unnamed_ = 0;
+};
+
+}  // namespace flopwatch::history

@@ -1,0 +1,182 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <thread>
+
+#include "absl/strings/numbers.h"
+#include "base/json_read.h"
+#include "base/text.h"
+#include "history/history.h"
+#include "net/http.h"
+
+namespace flopwatch::history {
+namespace {
+
+// The largest answer that is read at once; a window with more is divided.
+constexpr uint64_t kMaxAnswerBytes = 64ull << 20;
+constexpr Micros kFirstWait = kMicrosPerSecond, kLongestWait = kMicrosPerMinute;
+constexpr Micros kStopLook = 50 * kMicrosPerMilli;
+
+// "http://user:secret@host/path?x" without what may be secret.
+std::string NameOf(std::string_view url) {
+  std::string name(url.substr(0, url.find_first_of("?#")));
+  const size_t scheme = name.find("://"), at = name.rfind('@');
+  if (scheme != std::string::npos && at != std::string::npos && at > scheme)
+    name.erase(scheme + 3, at - scheme - 2);
+  return Printable(name, 200);
+}
+
+bool MayPass(const StatusOr<net::FetchResult>& got) {
+  if (!got.ok()) {
+    return got.status().code() == absl::StatusCode::kUnavailable ||
+           got.status().code() == absl::StatusCode::kDeadlineExceeded;
+  }
+  return got->status == 429 || got->status == 502 || got->status == 503 || got->status == 504;
+}
+
+}  // namespace
+
+Server::Server(Access access) : access_(std::move(access)), name_(NameOf(access_.url)) {}
+
+Status Server::Wait(Micros time) const {
+  for (Micros waited = 0; waited < time; waited += kStopLook) {
+    if (access_.stop.stop_requested()) return absl::CancelledError("interrupted");
+    std::this_thread::sleep_for(std::chrono::microseconds(std::min(kStopLook, time - waited)));
+  }
+  return absl::OkStatus();
+}
+
+StatusOr<Reply> Server::Get(std::string_view path, std::string_view parameters) {
+  return Ask("GET", fmt::format("{}{}?{}", access_.url, path, parameters), "", {});
+}
+
+StatusOr<Reply> Server::Post(std::string_view path, std::string_view type, std::string body,
+                             std::vector<std::pair<std::string, std::string>> headers) {
+  headers.emplace_back("Content-Type", type);
+  return Ask("POST", fmt::format("{}{}", access_.url, path), std::move(body), std::move(headers));
+}
+
+StatusOr<Reply> Server::Ask(std::string_view method, const std::string& url, std::string body,
+                            std::vector<std::pair<std::string, std::string>> headers) {
+  net::FetchOptions options;
+  options.method = std::string(method);
+  options.body = std::move(body);
+  options.headers = std::move(headers);
+  options.headers.insert(options.headers.end(), access_.headers.begin(), access_.headers.end());
+  options.timeout = access_.timeout;
+  options.max_body_bytes = kMaxAnswerBytes;
+  options.ca_file = access_.ca_file;
+  options.stop = access_.stop;
+  options.same_origin = true;  // what opens this server is for no other
+  Micros wait = kFirstWait;
+  for (int attempt = 1;; ++attempt) {
+    if (requests_++ > 0 && access_.pause > 0) FW_RETURN_IF_ERROR(Wait(access_.pause));
+    auto got = net::Fetch(url, options);
+    if (got.ok()) bytes_ += got->body.size();
+    if (!MayPass(got) || attempt >= access_.tries) {
+      if (!got.ok()) return Annotate(got.status(), name_);
+      return Reply{.status = got->status,
+                   .type = std::string(got->Header("content-type").value_or("")),
+                   .body = std::move(got->body)};
+    }
+    Micros asked = 0;
+    if (got.ok()) {
+      int64_t seconds = 0;
+      const std::string said(got->Header("retry-after").value_or(""));
+      if (absl::SimpleAtoi(said, &seconds) && seconds > 0)
+        asked = std::min(seconds * kMicrosPerSecond, kLongestWait);
+    }
+    FW_RETURN_IF_ERROR(Wait(std::max(asked, wait)));
+    wait = std::min(2 * wait, kLongestWait);
+  }
+}
+
+std::string Selector::Text() const {
+  return matchers.empty() ? metric : fmt::format("{}{{{}}}", metric, matchers);
+}
+
+Status CheckAnswer(const Server& server, const Reply& reply) {
+  const auto refuse = [&](absl::StatusCode code, std::string_view why) {
+    return Status(code, fmt::format("{}: {}", server.name(), why));
+  };
+  auto json = Json::Parse(reply.body, {.what = "the answer"});
+  const std::string error = json.ok() ? Printable((*json)["error"].text(), 300) : "";
+  switch (reply.status) {
+    case 200:
+      break;
+    case 401:
+    case 403:
+      return refuse(absl::StatusCode::kPermissionDenied,
+                    fmt::format("HTTP {}: give what opens it (--bearer-token-file, --user and "
+                                "--password-file, --header)",
+                                reply.status));
+    case 404:
+      return refuse(absl::StatusCode::kUnimplemented,
+                    "HTTP 404: there is no Prometheus API at this URL; a tenant's path or a proxy's "
+                    "prefix belongs to it");
+    case 422:
+      return refuse(absl::StatusCode::kResourceExhausted,
+                    fmt::format("HTTP 422: {}", error.empty() ? "too large a query" : error));
+    case 429:
+    case 503:
+      return refuse(absl::StatusCode::kUnavailable,
+                    fmt::format("HTTP {} again and again ({}): try later, or ask more gently "
+                                "(--pause)",
+                                reply.status, error.empty() ? "too busy" : error));
+    default:
+      return refuse(absl::StatusCode::kFailedPrecondition,
+                    fmt::format("HTTP {}: {}", reply.status,
+                                error.empty() ? Printable(reply.body, 200) : error));
+  }
+  if (!json.ok()) return Annotate(json.status(), server.name());
+  if ((*json)["status"].text() != "success")
+    return refuse(absl::StatusCode::kFailedPrecondition,
+                  error.empty() ? "the answer is not Prometheus' (no \"status\": \"success\")"
+                                : error);
+  for (const std::string_view key : {"warnings", "infos"}) {
+    const Json::Array& said = (*json)[key].array();
+    if (!said.empty())
+      return refuse(absl::StatusCode::kDataLoss,
+                    fmt::format("the answer is partial ({}: {}); nothing of this window is taken",
+                                key, Printable(said.front().text(), 200)));
+  }
+  if ((*json)["isPartial"].boolean())
+    return refuse(absl::StatusCode::kDataLoss,
+                  "the answer is partial (isPartial); nothing of this window is taken");
+  return absl::OkStatus();
+}
+
+StatusOr<std::vector<std::string>> MetricNames(Server* server, store::Window window) {
+  FW_ASSIGN_OR_RETURN(
+      const Reply reply,
+      server->Get("/api/v1/label/__name__/values",
+                  fmt::format("start={}&end={}", window.from / kMicrosPerSecond,
+                              (window.to + kMicrosPerSecond - 1) / kMicrosPerSecond)));
+  FW_RETURN_IF_ERROR(CheckAnswer(*server, reply));
+  FW_ASSIGN_OR_RETURN(const Json json, Json::Parse(reply.body));
+  std::vector<std::string> names;
+  for (const Json& name : json["data"].array())
+    if (std::string text = name.text(); !text.empty()) names.push_back(std::move(text));
+  std::ranges::sort(names);
+  return names;
+}
+
+StatusOr<std::unique_ptr<Way>> ChooseWay(Server* server, std::string_view name,
+                                         store::Window window) {
+  using Make = std::unique_ptr<Way> (*)(Server*);
+  constexpr Make kMake[] = {MakeExportWay, MakeQueryWay};
+  for (size_t k = 0; k < std::size(kMake); ++k) {
+    if (name != "auto" && name != kWayNames[k]) continue;
+    std::unique_ptr<Way> way = kMake[k](server);
+    // A second of a metric that is not there: whether the way is.
+    const store::Window second = {window.to - kMicrosPerSecond, window.to};
+    const Status there = way->Read({.metric = "flopwatch_no_such_metric", .matchers = ""}, second,
+                                   [](const telemetry::MetricSeries&) {});
+    if (there.ok()) return way;
+    const bool last = k + 1 == std::size(kMake);
+    if (name != "auto" || last || there.code() != absl::StatusCode::kUnimplemented) return there;
+  }
+  return absl::InvalidArgumentError("no such way");
+}
+
+}  // namespace flopwatch::history
