@@ -45,12 +45,9 @@ class BitReader {
   }
 
   bool Past() const { return at_ > size_ * 8; }
-  // Whole bytes not looked at.
-  uint64_t BytesLeft() const { return size_ - (at_ + 7) / 8; }
-  // No bit is set in what is left of the byte begun.
-  bool RestOfByteIsZero() const {
-    return at_ % 8 == 0 || static_cast<uint8_t>(data_[at_ / 8] << (at_ % 8)) == 0;
-  }
+  // Nothing but padding is left: zeros, up to a whole byte. (Appenders before Prometheus 3 leave a
+  // byte of zeros where the last bits end with one: bstream.writeByte there.)
+  bool AtEnd() const { return size_ * 8 - at_ <= 8 && Peek() == 0; }
 
  private:
   const char* data_;
@@ -269,8 +266,8 @@ class Xor2State : public ChunkState {
   }
   // A start time: a number with a prefix of up to eight ones.
   void SkipStart() {
-    static constexpr uint8_t kBits[9] = {1, 2 + 3, 3 + 6, 4 + 9, 5 + 12, 6 + 18, 7 + 25, 8 + 56,
-                                         8 + 64};
+    static constexpr uint8_t kBits[9] = {1,      2 + 3,  3 + 6,  4 + 9, 5 + 12,
+                                         6 + 18, 7 + 25, 8 + 56, 8 + 64};
     in_.Skip(kBits[std::min(std::countl_one(in_.Peek()), 8)]);
   }
 
@@ -298,7 +295,7 @@ Status ReadSamples(State state, unsigned count, std::vector<ChunkSample>* sample
     const uint64_t value = state.value();
     out[i] = {state.time(), std::bit_cast<double>(value), value == kStaleNaN};
   }
-  if (state.in().BytesLeft() != 0 || !state.in().RestOfByteIsZero())
+  if (!state.in().AtEnd())
     return InvalidArgument("it goes on after the last of its {} samples", count);
   return absl::OkStatus();
 }
@@ -324,12 +321,14 @@ std::string ChunkEncodingName(uint32_t encoding) {
 
 Status DecodeChunk(uint32_t encoding, std::string_view data, std::vector<ChunkSample>* samples) {
   if (encoding != kChunkXor && encoding != kChunkXor2) {
-    return Status(absl::StatusCode::kUnimplemented,
-                  fmt::format("chunks of encoding {} are not decoded", ChunkEncodingName(encoding)));
+    return Status(
+        absl::StatusCode::kUnimplemented,
+        fmt::format("chunks of encoding {} are not decoded", ChunkEncodingName(encoding)));
   }
   const size_t header = encoding == kChunkXor ? 2 : 3;
-  if (data.size() < header) return InvalidArgument("{} chunk: it is cut in its header",
-                                                   encoding == kChunkXor ? "XOR" : "XOR2");
+  if (data.size() < header)
+    return InvalidArgument("{} chunk: it is cut in its header",
+                           encoding == kChunkXor ? "XOR" : "XOR2");
   const auto byte = [&](size_t i) { return static_cast<uint8_t>(data[i]); };
   const unsigned count = byte(0) << 8 | byte(1);
   const std::string_view bits = data.substr(header);

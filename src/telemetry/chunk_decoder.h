@@ -21,16 +21,18 @@ std::string ChunkEncodingName(uint32_t encoding);
 struct ChunkSample {
   int64_t millis = 0;  // Unix time
   double value = 0;    // as it was stored: NaN and infinities too
-  // A staleness marker: the series ended here. It is no value; what `value` holds then says nothing.
+  // A staleness marker: the series ended here. It is no value; what `value` holds then says
+  // nothing.
   bool stale = false;
   bool operator==(const ChunkSample&) const = default;
 };
 
 // Appends the chunk's samples in its order, which is by time where a server wrote it. Start times
-// (XOR2) are read and left out. Unimplemented: another encoding, by name. InvalidArgument: the chunk
-// ends early, goes on after its last sample, has a time beyond int64 or a window of value bits that
-// cannot be. What was appended before an error stands. (Up to seven bits at the end are padding: a
-// count that is too high by as few samples as fit in there is not noticed; checksums are for that.)
+// (XOR2) are read and left out. Unimplemented: another encoding, by name. InvalidArgument: the
+// chunk ends early, goes on after its last sample, has a time beyond int64 or a window of value
+// bits that cannot be. What was appended before an error stands. (Up to eight bits at the end are
+// padding: a count that is too high by as few samples as fit in there is not noticed; checksums are
+// for that.)
 Status DecodeChunk(uint32_t encoding, std::string_view data, std::vector<ChunkSample>* samples);
 
 }  // namespace flopwatch::telemetry

@@ -137,8 +137,9 @@ class ReadParser {
   absl::FunctionRef<void(const ReadSeries&)> give_;
 };
 
-// The line that stands where a frame should, or "" where those are no words. A frame of less than 128
-// bytes may begin with letters too, but its payload does with the byte of a line feed, five bytes on.
+// The line that stands where a frame should, or "" where those are no words. A frame of less than
+// 128 bytes may begin with letters too, but its payload does with the byte of a line feed, five
+// bytes on.
 std::string_view WordsIn(std::string_view bytes) {
   constexpr size_t kFewest = 8;
   const std::string_view line = CutUtf8(bytes.substr(0, bytes.find('\n')), kMaxWords);
@@ -272,8 +273,8 @@ Status ReadStream::Fail(Status status, std::string_view frame, std::string_view 
 
 Status DecodeReadResponse(std::string_view body, uint64_t max_bytes,
                           absl::FunctionRef<void(const ReadSeries&)> give, ReadStats* stats) {
-  FW_ASSIGN_OR_RETURN(const std::string plain, UnpackSnappy(body, max_bytes, "remote read",
-                                                            "ask for shorter windows"));
+  FW_ASSIGN_OR_RETURN(const std::string plain,
+                      UnpackSnappy(body, max_bytes, "remote read", "ask for shorter windows"));
   try {
     ReadSeries series;
     ReadParser(&series, stats, give).Samples(protozero::pbf_reader(plain.data(), plain.size()));

@@ -1,8 +1,8 @@
-// Prometheus' remote read: the request, and both forms of its answer. Streamed chunks are what costs
-// the server least; plain samples are what older ones send. No networking here: bodies in, series
-// out. Everything is hostile: frames, unpacked sizes and labels are bounded, and no more than about
-// 130,000 samples are held at once, whatever a frame says. Sources: prometheus/prometheus
-// prompb/remote.proto, types.proto; storage/remote/chunked.go, codec.go.
+// Prometheus' remote read: the request, and both forms of its answer. Streamed chunks are what
+// costs the server least; plain samples are what older ones send. No networking here: bodies in,
+// series out. Everything is hostile: frames, unpacked sizes and labels are bounded, and no more
+// than about 130,000 samples are held at once, whatever a frame says. Sources:
+// prometheus/prometheus prompb/remote.proto, types.proto; storage/remote/chunked.go, codec.go.
 //
 //   POST /api/v1/read                            Content-Type: application/x-protobuf
 //   X-Prometheus-Remote-Read-Version: 0.1.0      Content-Encoding: snappy
@@ -40,9 +40,10 @@ std::string EncodeReadRequest(const ReadQuery& query);
 enum class ReadForm : uint8_t { kStreamed, kSamples, kOther };
 ReadForm ReadFormOf(std::string_view content_type);
 
-// Some samples of one series, in the order sent. The same series may come again, in this frame or in
-// later ones, and samples outside of what was asked may be among them: servers other than Prometheus
-// do not cut their chunks at the window. Views are valid during the callback that gets it.
+// Some samples of one series, in the order sent. The same series may come again, in this frame or
+// in later ones, and samples outside of what was asked may be among them: servers other than
+// Prometheus do not cut their chunks at the window. Views are valid during the callback that gets
+// it.
 struct ReadSeries : SeriesLabels {
   std::vector<ChunkSample> samples;  // never empty
 };
@@ -66,9 +67,9 @@ inline constexpr uint64_t kMaxReadFrame = 64 << 20;
 // The streamed form (ReadForm::kStreamed), which is fed to it as it comes. Not for several threads.
 //
 // A server cannot change its answer once it has begun: an error then stands as plain text where the
-// next frame would, or the stream is cut. Both are errors here, with the server's words. A window is
-// whole only when Feed() and Finish() were fine *and* the transfer itself ended as it should: a cut
-// between two frames looks like an end.
+// next frame would, or the stream is cut. Both are errors here, with the server's words. A window
+// is whole only when Feed() and Finish() were fine *and* the transfer itself ended as it should: a
+// cut between two frames looks like an end.
 class ReadStream {
  public:
   using Give = std::function<void(const ReadSeries&)>;

@@ -14,10 +14,12 @@ TEST(Crc32cTest, PublishedVectors) {
     up += static_cast<char>(i);
     down += static_cast<char>(31 - i);
   }
-  const std::pair<std::string, uint32_t> vectors[] = {
-      {std::string(32, '\0'), 0x8a9136aa}, {std::string(32, '\xff'), 0x62a8ab43},
-      {up, 0x46dd794e},                    {down, 0x113fdb5c},
-      {"123456789", 0xe3069283},           {"", 0}};
+  const std::pair<std::string, uint32_t> vectors[] = {{std::string(32, '\0'), 0x8a9136aa},
+                                                      {std::string(32, '\xff'), 0x62a8ab43},
+                                                      {up, 0x46dd794e},
+                                                      {down, 0x113fdb5c},
+                                                      {"123456789", 0xe3069283},
+                                                      {"", 0}};
   for (const auto& [bytes, crc] : vectors) {
     EXPECT_EQ(Crc32c(bytes), crc);
     EXPECT_EQ(Crc32cByTable(bytes), crc);

@@ -119,8 +119,8 @@ std::string SomeFrames() {
          FrameOfSeries(kUp, {WireChunk(kChunkXor2, EncodeXor2({{4000, 1}, {5000, 1}})),
                              WireChunk(kChunkXor, EncodeXor({{5000, 1}}))}) +
          FrameOfSeries({{"__name__", "h"}}, {WireChunk(2, "histogram"), WireChunk(2, "another")}) +
-         FrameOfSeries({{"__name__", "t"}}, {WireChunk(255, "downsampled"),
-                                             WireChunk(kChunkXor, EncodeXor({{1, 2}}))}) +
+         FrameOfSeries({{"__name__", "t"}},
+                       {WireChunk(255, "downsampled"), WireChunk(kChunkXor, EncodeXor({{1, 2}}))}) +
          FrameOfSeries(many, {WireChunk(kChunkXor, EncodeXor(first))}) +
          FrameOfSeries({{"job", "a"}}, {WireChunk(kChunkXor, EncodeXor(first))}) +
          FrameOfSeries({{"__name__", "e"}, {"empty", ""}}, {});
@@ -331,8 +331,12 @@ TEST(RemoteReadTest, DamagedSamples) {
 TEST(RemoteReadTest, RandomFrames) {
   std::mt19937_64 random(20);
   for (int i = 0; i < 20'000; ++i) {
-    std::string payload = Message().Inner(1, SeriesOfChunks(
-        kUp, {WireChunk(1 + 3 * (i % 2), EncodeXor({{1000, 0.5}, {2000, 3}, {3005, 7}}))})).bytes;
+    std::string payload =
+        Message()
+            .Inner(1,
+                   SeriesOfChunks(kUp, {WireChunk(1 + 3 * (i % 2),
+                                                  EncodeXor({{1000, 0.5}, {2000, 3}, {3005, 7}}))}))
+            .bytes;
     for (int k = 0; k < 4; ++k) payload[random() % payload.size()] = static_cast<char>(random());
     const Streamed framed = Stream({FrameOf({payload})});
     EXPECT_EQ(framed.fed.ok(), framed.finished.ok());
