@@ -44,6 +44,7 @@ class BitReader {
     return high << (bits - 32) | Take(bits - 32);
   }
 
+  uint64_t bits() const { return size_ * 8; }
   bool Past() const { return at_ > size_ * 8; }
   // Nothing but padding is left: zeros, up to a whole byte. (Appenders before Prometheus 3 leave a
   // byte of zeros where the last bits end with one: bstream.writeByte there.)
@@ -279,7 +280,8 @@ class Xor2State : public ChunkState {
 template <typename State>
 Status ReadSamples(State state, unsigned count, std::vector<ChunkSample>* samples) {
   const size_t before = samples->size();
-  samples->resize(before + count);
+  // A sample takes a bit at least: more than there are bits end in Past(), whatever a count says.
+  samples->resize(before + std::min<uint64_t>(count, state.in().bits()));
   ChunkSample* const out = samples->data() + before;
   for (unsigned i = 0; i < count; ++i) {
     const Fault fault = state.Sample(i);
