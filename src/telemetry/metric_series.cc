@@ -33,13 +33,26 @@ bool IsPlainLabel(std::string_view name) {
 
 }  // namespace
 
-std::string_view MetricSeries::Label(std::string_view key) const {
+std::string_view SeriesLabels::Label(std::string_view key) const {
   for (const auto& [name, value] : labels)
     if (name == key) return value;
   return {};
 }
 
-void AppendSeries(const MetricSeries& series, std::string* out) {
+void SeriesLabels::Add(std::string_view key, std::string_view value) {
+  if (key == "__name__") {
+    name = value;
+  } else if (!key.empty() && !value.empty()) {
+    labels.emplace_back(key, value);
+  }
+}
+
+void SeriesLabels::Clear() {
+  name = {};
+  labels.clear();
+}
+
+void AppendSeries(const SeriesLabels& series, std::string* out) {
   const bool plain = !series.name.empty() && MetricNameLength(series.name) == series.name.size();
   char separator = '{';
   if (plain) {

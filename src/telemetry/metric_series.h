@@ -12,21 +12,30 @@
 
 namespace flopwatch::telemetry {
 
+// A series with more labels is left out, and counted, by every protocol.
+inline constexpr size_t kMaxWireLabels = 128;
+
 struct MetricPoint {
   Micros ts = 0;
   double value = 0;  // finite
 };
 
-// Views are valid during the callback that gets it.
-struct MetricSeries {
+// What a series is called. Views are valid during the callback that gets it.
+struct SeriesLabels {
   std::string_view name;
   std::vector<std::pair<std::string_view, std::string_view>> labels;  // in the order sent, no name
+  std::string_view Label(std::string_view key) const;                 // "" when absent
+  // A pair as Prometheus sends it: `__name__` is the name, an empty value is an absent label.
+  void Add(std::string_view key, std::string_view value);
+  void Clear();
+};
+
+struct MetricSeries : SeriesLabels {
   std::vector<MetricPoint> points;
-  std::string_view Label(std::string_view key) const;  // "" when absent
 };
 
 // "name{a=\"b\"}", names in quotes where they are no plain words (Prometheus 3), values escaped.
-void AppendSeries(const MetricSeries& series, std::string* out);
+void AppendSeries(const SeriesLabels& series, std::string* out);
 // " 0.5 1735787045000\n"
 void AppendPoint(const MetricPoint& point, std::string* out);
 

@@ -1,19 +1,17 @@
 #include "telemetry/remote_write.h"
 
-#include <snappy.h>
-
-#include <bit>
 #include <cmath>
 #include <string>
 #include <vector>
 
 #include "telemetry/protobuf.h"
+#include "telemetry/snappy_block.h"
+#include "telemetry/value.h"
 
 namespace flopwatch::telemetry {
 namespace {
 
-constexpr uint64_t kStaleNaN = 0x7ff0000000000002;  // Prometheus value.StaleNaN
-constexpr int64_t kMaxMillis = 7'258'118'400'000;   // 2200
+constexpr int64_t kMaxMillis = 7'258'118'400'000;  // 2200
 constexpr size_t kMaxSymbols = 1 << 20;
 
 class Decoder {
@@ -24,26 +22,12 @@ class Decoder {
   void Request1(protozero::pbf_reader request) {
     while (request.next(1, protozero::pbf_wire_type::length_delimited)) {
       protozero::pbf_reader series = request.get_message();
-      series_.labels.clear();
+      series_.Clear();
       series_.points.clear();
-      series_.name = {};
       while (series.next()) {
-        if (series.tag_and_type() ==
-            protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
-          protozero::pbf_reader label = series.get_message();
-          std::string_view name, value;
-          while (label.next()) {
-            if (label.tag_and_type() ==
-                protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
-              name = TextOf(label.get_view());
-            } else if (label.tag_and_type() ==
-                       protozero::tag_and_type(2, protozero::pbf_wire_type::length_delimited)) {
-              value = TextOf(label.get_view());
-            } else {
-              label.skip();
-            }
-          }
-          Label(name, value);
+        if (IsField(series, 1, protozero::pbf_wire_type::length_delimited)) {
+          const auto [name, value] = ReadWireLabel(series.get_message());
+          series_.Add(name, value);
         } else if (!Common(series, 2, 4, 3)) {
           series.skip();
         }
@@ -62,12 +46,10 @@ class Decoder {
     protozero::pbf_reader again(bytes.data(), bytes.size());
     while (again.next(5, protozero::pbf_wire_type::length_delimited)) {
       protozero::pbf_reader series = again.get_message();
-      series_.labels.clear();
+      series_.Clear();
       series_.points.clear();
-      series_.name = {};
       while (series.next()) {
-        if (series.tag_and_type() ==
-            protozero::tag_and_type(1, protozero::pbf_wire_type::length_delimited)) {
+        if (IsField(series, 1, protozero::pbf_wire_type::length_delimited)) {
           const auto refs = series.get_packed_uint32();
           auto it = refs.begin();
           while (it != refs.end()) {
@@ -77,7 +59,7 @@ class Decoder {
             const uint32_t value = *it++;
             if (name >= symbols.size() || value >= symbols.size())
               return InvalidArgument("symbol {} of {}", std::max(name, value), symbols.size());
-            Label(symbols[name], symbols[value]);
+            series_.Add(symbols[name], symbols[value]);
           }
         } else if (!Common(series, 2, 3, 4)) {
           series.skip();
@@ -98,20 +80,8 @@ class Decoder {
       return false;
     }
     if (series.tag() != sample_tag) return false;
-    protozero::pbf_reader sample = series.get_message();
-    double value = 0;
-    int64_t millis = 0;
-    while (sample.next()) {
-      if (sample.tag_and_type() == protozero::tag_and_type(1, protozero::pbf_wire_type::fixed64)) {
-        value = sample.get_double();
-      } else if (sample.tag_and_type() ==
-                 protozero::tag_and_type(2, protozero::pbf_wire_type::varint)) {
-        millis = sample.get_int64();
-      } else {
-        sample.skip();
-      }
-    }
-    if (std::bit_cast<uint64_t>(value) == kStaleNaN) {
+    const auto [millis, value] = ReadWireSample(series.get_message());
+    if (IsStaleMarker(value)) {
       ++stats_.stale_markers;
     } else if (!std::isfinite(value)) {
       ++stats_.not_finite;
@@ -121,14 +91,6 @@ class Decoder {
       series_.points.push_back({millis * kMicrosPerMilli, value});
     }
     return true;
-  }
-
-  void Label(std::string_view name, std::string_view value) {
-    if (name == "__name__") {
-      series_.name = value;
-    } else if (!name.empty() && !value.empty()) {  // an empty value is an absent label
-      series_.labels.emplace_back(name, value);
-    }
   }
 
   void Give() {
@@ -153,20 +115,8 @@ class Decoder {
 Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_bytes,
                          absl::FunctionRef<void(const MetricSeries&)> series,
                          RemoteWriteStats* stats) {
-  size_t size = 0;
-  if (!snappy::GetUncompressedLength(body.data(), body.size(), &size))
-    return InvalidArgument("remote write: the body is not a snappy block");
-  if (size > max_bytes) {
-    return ResourceExhausted(
-        "remote write: {} bytes would come out, at most {} are taken: send smaller batches", size,
-        max_bytes);
-  }
-  // A copy of 64 bytes takes at least two: more cannot come out of so little.
-  if (size / 64 > body.size())
-    return InvalidArgument("remote write: the snappy data is damaged or cut short");
-  std::string plain(size, '\0');
-  if (!snappy::RawUncompress(body.data(), body.size(), plain.data()))
-    return InvalidArgument("remote write: the snappy data is damaged or cut short");
+  FW_ASSIGN_OR_RETURN(const std::string plain,
+                      UnpackSnappy(body, max_bytes, "remote write", "send smaller batches"));
   try {
     Decoder decoder(series, stats);
     if (version_2) return Annotate(decoder.Request2(plain), "remote write");

@@ -22,8 +22,6 @@ struct RemoteWriteStats {
   uint64_t unnamed_series = 0, too_many_labels = 0;
 };
 
-inline constexpr size_t kMaxWireLabels = 128;
-
 // Calls `series` for each series with at least one usable sample. InvalidArgument: not snappy, not
 // protobuf, a reference to a symbol that is not there; ResourceExhausted: more than `max_bytes`
 // come out. What was given before an error stands.

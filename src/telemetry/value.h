@@ -32,6 +32,10 @@ inline bool IsBlankSentinel(double v) {
   return v == 9223372036854775808.0;
 }
 
+// Prometheus' mark that a series ended (value.StaleNaN): a NaN told from any other by its bits.
+inline constexpr uint64_t kStaleNaN = 0x7ff0000000000002;
+inline bool IsStaleMarker(double v) { return std::bit_cast<uint64_t>(v) == kStaleNaN; }
+
 // Reads the digits at p, eight at a time: how many there are is found without a branch per digit,
 // because values differ in length from line to line. At least 16 bytes must be readable beyond the
 // last digit. Returns the first non-digit; more than 24 digits make no sense and are cut there.
