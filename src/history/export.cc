@@ -21,12 +21,12 @@ class ExportWay : public Way {
     // Both ends are inclusive.
     FW_ASSIGN_OR_RETURN(
         const Reply reply,
-        server_.Get("/api/v1/export",
-                    fmt::format("match%5B%5D={}&start={:.3f}&end={:.3f}&reduce_mem_usage=1",
-                                net::PercentEncode(selector.Text()),
-                                static_cast<double>(window.from + kMicrosPerMilli) /
-                                    kMicrosPerSecond,
-                                static_cast<double>(window.to) / kMicrosPerSecond)));
+        server_.Get(
+            "/api/v1/export",
+            fmt::format("match%5B%5D={}&start={:.3f}&end={:.3f}&reduce_mem_usage=1",
+                        net::PercentEncode(selector.Text()),
+                        static_cast<double>(window.from + kMicrosPerMilli) / kMicrosPerSecond,
+                        static_cast<double>(window.to) / kMicrosPerSecond)));
     if (reply.status == 404 || reply.status == 405 || reply.status == 400)
       return absl::UnimplementedError(
           fmt::format("{}: has no /api/v1/export; it is no VictoriaMetrics", server_.name()));
@@ -60,13 +60,7 @@ class ExportWay : public Way {
     std::vector<std::string> texts;
     texts.reserve(labels.size());
     for (const auto& [key, value] : labels) texts.push_back(value.text());
-    for (size_t k = 0; k < labels.size(); ++k) {
-      if (labels[k].first == "__name__") {
-        series.name = texts[k];
-      } else {
-        series.labels.emplace_back(labels[k].first, texts[k]);
-      }
-    }
+    for (size_t k = 0; k < labels.size(); ++k) series.Add(labels[k].first, texts[k]);
     for (size_t k = 0; k < values.size(); ++k) {
       const auto ms = times[k].integer();
       if (!ms.has_value() || *ms < 0 || *ms > 100'000'000'000'000)

@@ -1,8 +1,9 @@
-// A system that holds the past of a fleet as series, read metric by metric and window by window: what
-// an importer asks, whatever speaks behind it. One file a way (query.cc, export.cc).
+// A system that holds the past of a fleet as series, read metric by metric and window by window:
+// what an importer asks, whatever speaks behind it. One file a way (remote_read.cc, export.cc,
+// query.cc).
 //
-// What is read is raw: the samples that were stored, at their own times. `query_range` is no way: it
-// returns points that nobody measured.
+// What is read is raw: the samples that were stored, at their own times. `query_range` is no way:
+// it returns points that nobody measured.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +19,7 @@
 #include "base/time.h"
 #include "store/store.h"
 #include "telemetry/metric_series.h"
+#include "telemetry/remote_read.h"
 
 namespace flopwatch::history {
 
@@ -64,12 +66,14 @@ class Server {
   uint64_t requests_ = 0, bytes_ = 0;
 };
 
-// What a request is about: "DCGM_FI_DEV_SM_CLOCK", and matchers as they stand between braces
-// ("cluster=\"a\",gpu!=\"\""); "" = none.
+// What a request is about: a metric, and what its labels must be.
 struct Selector {
-  std::string metric, matchers;
-  std::string Text() const;
+  std::string metric;
+  std::vector<telemetry::ReadMatcher> matchers;
+  std::string Text() const;  // as PromQL has it
 };
+// `cluster="a",gpu!=""`, with or without braces around it.
+StatusOr<std::vector<telemetry::ReadMatcher>> ParseMatchers(std::string_view text);
 
 using Visit = absl::FunctionRef<void(const telemetry::MetricSeries&)>;
 
@@ -85,10 +89,12 @@ class Way {
   virtual Status Read(const Selector& selector, store::Window window, Visit visit) = 0;
 };
 
-std::unique_ptr<Way> MakeQueryWay(Server* server);
+std::unique_ptr<Way> MakeRemoteReadWay(Server* server);
 std::unique_ptr<Way> MakeExportWay(Server* server);
+std::unique_ptr<Way> MakeQueryWay(Server* server);
 
-inline constexpr std::string_view kWayNames[] = {"export", "query"};  // cheapest first
+inline constexpr std::string_view kWayNames[] = {"remote_read", "export",
+                                                 "query"};  // cheapest first
 // The way of this name, or the first that the server has ("auto").
 StatusOr<std::unique_ptr<Way>> ChooseWay(Server* server, std::string_view name,
                                          store::Window window);

@@ -26,8 +26,7 @@ std::vector<std::string> MetricsOfGpus(const std::vector<std::string>& names) {
   const telemetry::FieldRegistry fields;
   std::vector<std::string> out;
   for (const std::string& name : names) {
-    if (fields.Find(name).has_value() ||
-        telemetry::DialectOf(name) != telemetry::Dialect::kOther)
+    if (fields.Find(name).has_value() || telemetry::DialectOf(name) != telemetry::Dialect::kOther)
       out.push_back(name);
   }
   return out;
@@ -42,7 +41,10 @@ std::map<std::string, uint64_t> ByName(const ingest::Counts& counts) {
 class Importer {
  public:
   Importer(const ImportOptions& options, const hardware::Catalog& catalog)
-      : options_(options), catalog_(catalog), server_(options.access), reached_(0) {}
+      : options_(options),
+        catalog_(catalog),
+        server_(options.access),
+        scrapes_(options.replica_labels) {}
 
   Status Open() {
     if (options_.window.from >= options_.window.to)
@@ -52,10 +54,11 @@ class Importer {
     metrics_ = MetricsOfGpus(names);
     other_metrics_ = names.size() - metrics_.size();
     if (metrics_.empty()) {
-      return absl::NotFoundError(fmt::format(
-          "{}: none of its {} metrics in this window is one of a GPU exporter (docs/fields.md lists "
-          "them); is this the Prometheus that scrapes the GPUs, and the window right?",
-          server_.name(), names.size()));
+      return absl::NotFoundError(
+          fmt::format("{}: none of its {} metrics in this window is one of a GPU exporter "
+                      "(docs/fields.md lists "
+                      "them); is this the Prometheus that scrapes the GPUs, and the window right?",
+                      server_.name(), names.size()));
     }
     FW_ASSIGN_OR_RETURN(way_, ChooseWay(&server_, options_.way, options_.window));
     return absl::OkStatus();
@@ -74,19 +77,18 @@ class Importer {
 
   // Reads all metrics of the window, and hands the scrapes on.
   Status Take(Window window) {
-    Scrapes scrapes(options_.replica_labels);
     for (const std::string& metric : metrics_) {
       if (options_.matchers.empty()) {
-        FW_RETURN_IF_ERROR(Read({.metric = metric, .matchers = ""}, window, &scrapes));
+        FW_RETURN_IF_ERROR(Read({.metric = metric, .matchers = {}}, window));
       }
-      for (const std::string& matchers : options_.matchers)
-        FW_RETURN_IF_ERROR(Read({.metric = metric, .matchers = matchers}, window, &scrapes));
+      for (const auto& matchers : options_.matchers)
+        FW_RETURN_IF_ERROR(Read({.metric = metric, .matchers = matchers}, window));
     }
-    samples_ += scrapes.samples();
-    last_samples_ = scrapes.samples();
-    result_.unnamed = std::max(result_.unnamed, scrapes.unnamed());
+    last_samples_ = scrapes_.samples();
+    samples_ += last_samples_;
+    result_.unnamed = std::max(result_.unnamed, scrapes_.unnamed());
     reached_ = window.to;
-    scrapes.Drain([&](const Scrapes::Scrape& scrape) {
+    scrapes_.Drain([&](const Scrapes::Scrape& scrape) {
       const ingest::TargetStats stats =
           side_->pipeline.Ingest({scrape.name, scrape.node}, scrape.body, scrape.ts, 0);
       ++result_.scrapes;
@@ -117,15 +119,14 @@ class Importer {
 
  private:
   // What is too much at once is asked for in halves; nothing of a window that failed counts.
-  Status Read(const Selector& selector, Window window, Scrapes* scrapes) {
+  Status Read(const Selector& selector, Window window) {
     const Status read = way_->Read(
-        selector, window,
-        [&](const telemetry::MetricSeries& series) { scrapes->Add(series); });
+        selector, window, [&](const telemetry::MetricSeries& series) { scrapes_.Add(series); });
     if (read.ok() || read.code() != absl::StatusCode::kResourceExhausted) return read;
     const Micros middle = FloorTo((window.from + window.to) / 2, kMicrosPerSecond);
     if (middle <= window.from || middle >= window.to) return read;
-    FW_RETURN_IF_ERROR(Read(selector, {window.from, middle}, scrapes));
-    return Read(selector, {middle, window.to}, scrapes);
+    FW_RETURN_IF_ERROR(Read(selector, {window.from, middle}));
+    return Read(selector, {middle, window.to});
   }
 
   const ImportOptions& options_;
@@ -134,7 +135,8 @@ class Importer {
   std::unique_ptr<Way> way_;
   std::vector<std::string> metrics_;
   uint64_t other_metrics_ = 0, samples_ = 0, last_samples_ = 0;
-  std::atomic<Micros> reached_;
+  Scrapes scrapes_;
+  std::atomic<Micros> reached_{0};
   std::unique_ptr<ingest::IngestSide> side_;
   ImportResult result_;
 };
@@ -167,12 +169,11 @@ FirstLook Importer::Look(Window looked_at, double seconds) {
 }
 
 // What the store has of the window, into `stored`. A row that ends later may reach back into it.
-Status FindStored(store::Store* store, Window window, Micros max_span,
-                  ingest::StoredTime* stored) {
+Status FindStored(store::Store* store, Window window, Micros max_span, ingest::StoredTime* stored) {
   absl::flat_hash_map<int32_t, double> raw_s;
   const Window reach = {window.from - max_span, window.to + 4 * max_span};
-  FW_RETURN_IF_ERROR(store->VisitGpuRows(
-      reach, {}, store::RowOrder::kAny, [&](const store::GpuRows& rows) {
+  FW_RETURN_IF_ERROR(
+      store->VisitGpuRows(reach, {}, store::RowOrder::kAny, [&](const store::GpuRows& rows) {
         for (size_t k = 0; k < rows.count; ++k) {
           const Micros from = rows.ts[k] - rows.span_ms[k] * kMicrosPerMilli;
           stored->Add(rows.entity[k], from, rows.ts[k]);
@@ -197,8 +198,7 @@ StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog
   Importer importer(options, catalog);
   FW_RETURN_IF_ERROR(importer.Open());
   FW_RETURN_IF_ERROR(importer.Start(nullptr, nullptr));
-  const Window look = {std::max(options.window.from, options.window.to - kLook),
-                       options.window.to};
+  const Window look = {std::max(options.window.from, options.window.to - kLook), options.window.to};
   const Micros begin = MonotonicNow();
   FW_RETURN_IF_ERROR(importer.Take(look));
   return importer.Look(look, ToSeconds(MonotonicNow() - begin));
@@ -220,16 +220,15 @@ StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Cata
     stored.Begin(slice);
     if (!was_empty) FW_RETURN_IF_ERROR(FindStored(store.get(), slice, options.max_span, &stored));
     // What came just before the window tells what its first samples stand for.
-    const Status took =
-        importer.Take({at == all.from ? at - options.max_span : at, slice.to});
-    FW_RETURN_IF_ERROR(Annotate(
-        took, fmt::format("what is before {} is stored; the same command again goes on",
-                          FormatTime(slice.from))));
+    const Status took = importer.Take({at == all.from ? at - options.max_span : at, slice.to});
+    FW_RETURN_IF_ERROR(
+        Annotate(took, fmt::format("what is before {} is stored; the same command again goes on",
+                                   FormatTime(slice.from))));
     FW_RETURN_IF_ERROR(importer.side().pipeline.Flush());
     at = slice.to;
     if (options.progress)
-      options.progress({.all = all, .done = at, .samples = importer.samples(),
-                        .rows = importer.rows()});
+      options.progress(
+          {.all = all, .done = at, .samples = importer.samples(), .rows = importer.rows()});
     const double fill = static_cast<double>(std::max<uint64_t>(importer.last_samples(), 1)) /
                         static_cast<double>(kSliceSamples);
     const double next = ToSeconds(slice.to - slice.from) * std::min(2.0, 1 / fill);

@@ -1,11 +1,11 @@
-// A fleet's past out of another system and into a store, window by window, through the same pipeline
-// as scrapes take: afterwards every answer for that time is as if flopwatch had scraped it. Rows carry
-// kBackfilled.
+// A fleet's past out of another system and into a store, window by window, through the same
+// pipeline as scrapes take: afterwards every answer for that time is as if flopwatch had scraped
+// it. Rows carry kBackfilled.
 //
 // Once: a row is of (GPU, time). What the store has already, raw or in rollups alone, is not added
-// again (ingest/stored_time.h), so that an import may be killed and begun again, may overlap another,
-// and may cover time that was scraped. Each window's rows are durable before the next is read.
-// Nothing is deleted for its age meanwhile. One thread.
+// again (ingest/stored_time.h), so that an import may be killed and begun again, may overlap
+// another, and may cover time that was scraped. Each window's rows are durable before the next is
+// read. Nothing is deleted for its age meanwhile. One thread.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +31,8 @@ struct ImportOptions {
   Access access;
   std::string way = "auto";
   store::Window window;
-  // Each a part of what is asked: matchers between braces. None: everything.
-  std::vector<std::string> matchers;
+  // Each a part of what is asked. None: everything.
+  std::vector<std::vector<telemetry::ReadMatcher>> matchers;
   std::vector<std::string> replica_labels;
   store::Options store;  // with its directory
   // A longer gap of a GPU is unobserved time. Raised for servers that scrape more seldom.
@@ -46,12 +46,12 @@ struct FirstLook {
   std::vector<std::string> metrics;  // that are read
   uint64_t other_metrics = 0;        // that are not of GPUs
   store::Window looked_at;
-  uint64_t samples = 0, rows = 0;    // of that time
+  uint64_t samples = 0, rows = 0;  // of that time
   uint64_t gpus = 0, jobs = 0;
-  std::map<std::string, uint64_t> models;           // GPUs of each
-  std::map<std::string, uint64_t> not_computable;   // GPUs without OFU, by reason
-  std::map<std::string, uint64_t> refused;          // lines, by reason
-  double seconds = 0;                // that the look took
+  std::map<std::string, uint64_t> models;          // GPUs of each
+  std::map<std::string, uint64_t> not_computable;  // GPUs without OFU, by reason
+  std::map<std::string, uint64_t> refused;         // lines, by reason
+  double seconds = 0;                              // that the look took
 };
 
 struct ImportResult {

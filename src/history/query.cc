@@ -1,5 +1,5 @@
-// `query` with a range selector: an instant query that returns the samples of its range, at their own
-// times. Everything with Prometheus' API has it.
+// `query` with a range selector: an instant query that returns the samples of its range, at their
+// own times. Everything with Prometheus' API has it.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -21,12 +21,11 @@ class QueryWay : public Way {
   Status Read(const Selector& selector, store::Window window, Visit visit) override {
     // The left end of a range is open in Prometheus 3 and closed in 2: what lies on it is left out
     // below.
-    const std::string query = fmt::format("{}[{}ms]", selector.Text(),
-                                          (window.to - window.from) / kMicrosPerMilli);
-    auto reply = server_.Post(
-        "/api/v1/query", "application/x-www-form-urlencoded",
-        fmt::format("query={}&time={:.3f}", net::PercentEncode(query),
-                    static_cast<double>(window.to) / kMicrosPerSecond));
+    const std::string query =
+        fmt::format("{}[{}ms]", selector.Text(), (window.to - window.from) / kMicrosPerMilli);
+    auto reply = server_.Post("/api/v1/query", "application/x-www-form-urlencoded",
+                              fmt::format("query={}&time={:.3f}", net::PercentEncode(query),
+                                          static_cast<double>(window.to) / kMicrosPerSecond));
     FW_RETURN_IF_ERROR(reply.status());
     FW_RETURN_IF_ERROR(CheckAnswer(server_, *reply));
     FW_ASSIGN_OR_RETURN(const Json json, Json::Parse(reply->body));
@@ -45,13 +44,7 @@ class QueryWay : public Way {
     std::vector<std::string> values;
     values.reserve(labels.size());
     for (const auto& [key, value] : labels) values.push_back(value.text());
-    for (size_t k = 0; k < labels.size(); ++k) {
-      if (labels[k].first == "__name__") {
-        series.name = values[k];
-      } else {
-        series.labels.emplace_back(labels[k].first, values[k]);
-      }
-    }
+    for (size_t k = 0; k < labels.size(); ++k) series.Add(labels[k].first, values[k]);
     for (const Json& point : one["values"].array()) {
       const Json::Array& pair = point.array();
       const auto at = pair.size() == 2 ? pair[0].number() : std::nullopt;

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <functional>
-#include <limits>
 
 #include "base/text.h"
 #include "ingest/origin.h"
@@ -20,7 +19,6 @@ constexpr std::string_view kReplicaLabels[] = {"prometheus_replica", "replica", 
 constexpr std::string_view kScrapeLabels[] = {"job", "instance", "prometheus"};
 // More than the longest step between two scrapes is silence.
 constexpr double kSilence = 1.5;
-constexpr Micros kNever = std::numeric_limits<Micros>::max();
 
 }  // namespace
 
@@ -42,8 +40,7 @@ void Scrapes::Add(const telemetry::MetricSeries& series) {
     ++unnamed_;
     return;
   }
-  Exporter& exporter =
-      exporters_[{std::string(series.Label("job")), std::string(instance)}];
+  Exporter& exporter = exporters_[{std::string(series.Label("job")), std::string(instance)}];
   if (exporter.name.empty()) {
     exporter.name = instance;
     exporter.node = ingest::HostOfInstance(instance);
@@ -75,11 +72,10 @@ std::vector<Scrapes::Moment> Scrapes::MomentsOf(Stream* stream) {
     std::vector<MetricPoint>& points = stream->series[k].points;
     // Chunks may overlap: one time once, the first that was given.
     std::ranges::stable_sort(points, {}, &MetricPoint::ts);
-    points.erase(std::unique(points.begin(), points.end(),
-                             [](const MetricPoint& a, const MetricPoint& b) {
-                               return a.ts == b.ts;
-                             }),
-                 points.end());
+    points.erase(
+        std::unique(points.begin(), points.end(),
+                    [](const MetricPoint& a, const MetricPoint& b) { return a.ts == b.ts; }),
+        points.end());
     for (const MetricPoint& p : points) times.emplace_back(p.ts, k);
   }
   std::ranges::sort(times);
@@ -117,28 +113,34 @@ std::vector<std::pair<Scrapes::Moment, Scrapes::Stream*>> Scrapes::Spoken(Export
   std::vector<Micros> steps;
   for (size_t k = 1; k < first.size(); ++k) steps.push_back(first[k].to - first[k - 1].to);
   std::ranges::sort(steps);
-  const Micros usual = steps.empty() ? 0 : steps[steps.size() / 2];
+  if (!steps.empty()) exporter->usual = steps[steps.size() / 2];
+  const Micros usual = exporter->usual;
   const auto silence = static_cast<Micros>(kSilence * static_cast<double>(usual));
   std::vector<std::pair<Moment, Stream*>> all;
   for (const Moment& m : first) all.emplace_back(m, replicas.front().first);
   for (size_t r = 1; r < replicas.size(); ++r) {
     for (const Moment& m : replicas[r].second) {
       const auto next = std::ranges::lower_bound(first, m.to, {}, &Moment::to);
-      const Micros before = next == first.begin() ? 0 : std::prev(next)->to;
-      const Micros after = next == first.end() ? kNever : next->to;
+      // The window before this one ended with somebody who spoke, and the next has not come yet:
+      // who is not silent for long enough by now may still speak.
+      const Micros before = next == first.begin() ? exporter->spoke : std::prev(next)->to;
+      const Micros after = next == first.end() ? m.to + usual / 2 + 1 : next->to;
       if (after - before > silence && m.to - before > usual / 2 && after - m.to > usual / 2)
         all.emplace_back(m, replicas[r].first);
     }
   }
   std::ranges::stable_sort(all, {}, [](const auto& one) { return one.first.to; });
+  if (!all.empty()) exporter->spoke = all.back().first.to;
   return all;
 }
 
 void Scrapes::Drain(absl::FunctionRef<void(const Scrape&)> f) {
-  for (auto& [key, exporter] : exporters_)
+  for (auto& [key, exporter] : exporters_) {
+    if (exporter.streams.empty()) continue;
     for (const auto& [moment, stream] : Spoken(&exporter)) Write(exporter, moment, stream, f);
-  exporters_.clear();
-  samples_ = 0;
+    exporter.streams.clear();
+  }
+  samples_ = unnamed_ = 0;
 }
 
 }  // namespace flopwatch::history

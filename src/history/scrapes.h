@@ -1,10 +1,10 @@
 // Series of a window put back together into the scrapes that they came from, so that what decides
 // about names, units, identities and jobs is the code that reads scrapes (telemetry/exposition.h).
 //
-// An exporter is its `job` and `instance`. Labels that say which Prometheus asked (replicas of an HA
-// pair) are taken off: of replicas the one with most scrapes in the window speaks, and the others
-// where it was silent for longer than it ever is between two scrapes. Samples of one exporter at
-// most kJoin apart are one scrape, unless a series would be in it twice. One thread.
+// An exporter is its `job` and `instance`. Labels that say which Prometheus asked (replicas of an
+// HA pair) are taken off: of replicas the one with most scrapes in the window speaks, and the
+// others where it was silent for longer than it ever is between two scrapes. Samples of one
+// exporter at most kJoin apart are one scrape, unless a series would be in it twice. One thread.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,8 @@ class Scrapes {
     Micros ts = 0;
     std::string_view body;  // exposition text, without times
   };
-  // Calls f with every scrape, an exporter's in a row and in order of time, and forgets all.
+  // Calls f with every scrape, an exporter's in a row and in order of time, and forgets them. What
+  // is added next is of a later window.
   void Drain(absl::FunctionRef<void(const Scrape&)> f);
 
  private:
@@ -54,6 +55,7 @@ class Scrapes {
   struct Exporter {
     std::string name, node;
     std::map<std::string, Stream> streams;  // by replica
+    Micros spoke = 0, usual = 0;            // last, and the time between two scrapes
   };
   struct Moment {  // the samples of one scrape
     Micros from = 0, to = 0;

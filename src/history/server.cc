@@ -8,6 +8,7 @@
 #include "base/text.h"
 #include "history/history.h"
 #include "net/http.h"
+#include "telemetry/labels.h"
 
 namespace flopwatch::history {
 namespace {
@@ -16,6 +17,9 @@ namespace {
 constexpr uint64_t kMaxAnswerBytes = 64ull << 20;
 constexpr Micros kFirstWait = kMicrosPerSecond, kLongestWait = kMicrosPerMinute;
 constexpr Micros kStopLook = 50 * kMicrosPerMilli;
+
+// By telemetry::ReadMatcher::Type.
+constexpr std::string_view kOperators[] = {"=", "!=", "=~", "!~"};
 
 // "http://user:secret@host/path?x" without what may be secret.
 std::string NameOf(std::string_view url) {
@@ -92,7 +96,53 @@ StatusOr<Reply> Server::Ask(std::string_view method, const std::string& url, std
 }
 
 std::string Selector::Text() const {
-  return matchers.empty() ? metric : fmt::format("{}{{{}}}", metric, matchers);
+  std::string out = metric;
+  for (const telemetry::ReadMatcher& m : matchers) {
+    out += out.size() == metric.size() ? '{' : ',';
+    out += fmt::format("{}{}\"", m.name, kOperators[static_cast<size_t>(m.type)]);
+    for (const char c : m.value) {
+      if (c == '"' || c == '\\') out += '\\';
+      out += c;
+    }
+    out += '"';
+  }
+  return matchers.empty() ? out : out + "}";
+}
+
+StatusOr<std::vector<telemetry::ReadMatcher>> ParseMatchers(std::string_view text) {
+  const auto bad = [text] {
+    return absl::InvalidArgumentError(
+        fmt::format("'{}' is no list of matchers: write cluster=\"a\",gpu!=\"0\"; =~ and !~ take "
+                    "expressions",
+                    Printable(text, 80)));
+  };
+  std::string_view rest = text;
+  if (rest.starts_with('{') && rest.ends_with('}')) rest = rest.substr(1, rest.size() - 2);
+  std::vector<telemetry::ReadMatcher> out;
+  do {
+    telemetry::ReadMatcher& m = out.emplace_back();
+    const size_t name = telemetry::MetricNameLength(rest);
+    if (name == 0) return bad();
+    m.name = rest.substr(0, name);
+    rest.remove_prefix(name);
+    size_t type = std::size(kOperators);
+    for (const size_t k : {1, 2, 3, 0})  // "=" begins "=~"
+      if (type == std::size(kOperators) && rest.starts_with(kOperators[k])) type = k;
+    if (type == std::size(kOperators)) return bad();
+    m.type = static_cast<telemetry::ReadMatcher::Type>(type);
+    rest.remove_prefix(kOperators[type].size());
+    if (!rest.starts_with('"')) return bad();
+    size_t at = 1;
+    for (; at < rest.size() && rest[at] != '"'; ++at) {
+      if (rest[at] == '\\' && ++at == rest.size()) return bad();
+      m.value += rest[at];
+    }
+    if (at == rest.size()) return bad();
+    rest.remove_prefix(at + 1);
+    if (!rest.empty() && (rest.front() != ',' || rest.size() == 1)) return bad();
+    if (!rest.empty()) rest.remove_prefix(1);
+  } while (!rest.empty());
+  return out;
 }
 
 Status CheckAnswer(const Server& server, const Reply& reply) {
@@ -111,9 +161,10 @@ Status CheckAnswer(const Server& server, const Reply& reply) {
                                 "--password-file, --header)",
                                 reply.status));
     case 404:
-      return refuse(absl::StatusCode::kUnimplemented,
-                    "HTTP 404: there is no Prometheus API at this URL; a tenant's path or a proxy's "
-                    "prefix belongs to it");
+      return refuse(
+          absl::StatusCode::kUnimplemented,
+          "HTTP 404: there is no Prometheus API at this URL; a tenant's path or a proxy's "
+          "prefix belongs to it");
     case 422:
       return refuse(absl::StatusCode::kResourceExhausted,
                     fmt::format("HTTP 422: {}", error.empty() ? "too large a query" : error));
@@ -130,9 +181,9 @@ Status CheckAnswer(const Server& server, const Reply& reply) {
   }
   if (!json.ok()) return Annotate(json.status(), server.name());
   if ((*json)["status"].text() != "success")
-    return refuse(absl::StatusCode::kFailedPrecondition,
-                  error.empty() ? "the answer is not Prometheus' (no \"status\": \"success\")"
-                                : error);
+    return refuse(
+        absl::StatusCode::kFailedPrecondition,
+        error.empty() ? "the answer is not Prometheus' (no \"status\": \"success\")" : error);
   for (const std::string_view key : {"warnings", "infos"}) {
     const Json::Array& said = (*json)[key].array();
     if (!said.empty())
@@ -164,13 +215,13 @@ StatusOr<std::vector<std::string>> MetricNames(Server* server, store::Window win
 StatusOr<std::unique_ptr<Way>> ChooseWay(Server* server, std::string_view name,
                                          store::Window window) {
   using Make = std::unique_ptr<Way> (*)(Server*);
-  constexpr Make kMake[] = {MakeExportWay, MakeQueryWay};
+  constexpr Make kMake[] = {MakeRemoteReadWay, MakeExportWay, MakeQueryWay};
   for (size_t k = 0; k < std::size(kMake); ++k) {
     if (name != "auto" && name != kWayNames[k]) continue;
     std::unique_ptr<Way> way = kMake[k](server);
     // A second of a metric that is not there: whether the way is.
     const store::Window second = {window.to - kMicrosPerSecond, window.to};
-    const Status there = way->Read({.metric = "flopwatch_no_such_metric", .matchers = ""}, second,
+    const Status there = way->Read({.metric = "flopwatch_no_such_metric", .matchers = {}}, second,
                                    [](const telemetry::MetricSeries&) {});
     if (there.ok()) return way;
     const bool last = k + 1 == std::size(kMake);

@@ -128,16 +128,16 @@ Stamp Source::StampAlone(const DecodedRow& row, Micros ts, Micros scrape_ts, Mic
   const Slot* const board = instance && slot->parent_slot >= 0 ? &slots_[slot->parent_slot] : slot;
   const bool has_board = board != slot && board->scrape == scrape_;
   return StampRow(rules_,
-                         {.row = row,
-                          .kind = slot->who.kind,
-                          .entity = slot->who.entity,
-                          .ts = ts,
-                          .scrape_ts = scrape_ts,
-                          .previous = previous,
-                          .board = has_board ? board->row : nullptr,
-                          .instances_listed = slot->instances_scrape == scrape_,
-                          .instances_have_tensor = board->tensor_instances_scrape == scrape_},
-                         &slot->state);
+                  {.row = row,
+                   .kind = slot->who.kind,
+                   .entity = slot->who.entity,
+                   .ts = ts,
+                   .scrape_ts = scrape_ts,
+                   .previous = previous,
+                   .board = has_board ? board->row : nullptr,
+                   .instances_listed = slot->instances_scrape == scrape_,
+                   .instances_have_tensor = board->tensor_instances_scrape == scrape_},
+                  &slot->state);
 }
 
 Stamp Source::StampGpu(const DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous,
@@ -187,8 +187,7 @@ Source::Weighed Source::StampAndDeliver(const DecodedScrape& scrape, Micros ts, 
     }
     Micros previous = admission.previous;
     if (options_.stored_time != nullptr) {
-      const StoredTime::Verdict stored =
-          options_.stored_time->Of(slot->who.entity.id, row_ts);
+      const StoredTime::Verdict stored = options_.stored_time->Of(slot->who.entity.id, row_ts);
       if (!stored.is_new) {
         if (telemetry::IsGpu(slot->who.kind)) StampAlone(row, row_ts, row_ts, previous, slot);
         continue;
@@ -202,8 +201,7 @@ Source::Weighed Source::StampAndDeliver(const DecodedScrape& scrape, Micros ts, 
     }
     // A sender's clock that is ahead of the server's moves no window.
     if (admission.set_back) resolver_.SetBack(slot->who, row_ts);
-    const Stamp stamp =
-        StampGpu(row, row_ts, std::min(ts, now), previous, newcomers, slot);
+    const Stamp stamp = StampGpu(row, row_ts, std::min(ts, now), previous, newcomers, slot);
     delivery_.Row(slot->who.kind, stamp, row, &slot->held, session);
     live.push_back(stamp.live);
     weighed.late += row_ts < newest - kLate;

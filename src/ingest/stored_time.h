@@ -2,9 +2,9 @@
 // which it was scraped, adds nothing: what a row is of is (GPU, time), whoever tells of it.
 //
 // A row at ts stands for (previous, ts]. Where the store has a row of that GPU that stands for ts,
-// the new one is not stored; where the store has only an earlier part of its time, it stands for the
-// rest. Rows that are not stored still go through the stages, so that the next ones know what came
-// before. Threads: Add() by one; then Of() by any.
+// the new one is not stored; where the store has only an earlier part of its time, it stands for
+// the rest. Rows that are not stored still go through the stages, so that the next ones know what
+// came before. Threads: Add() by one; then Of() by any.
 #pragma once
 
 #include <algorithm>
@@ -32,8 +32,7 @@ class StoredTime {
   }
   // Call after the last Add().
   void Settle() {
-    for (auto& [entity, spans] : spans_)
-      std::ranges::sort(spans, {}, &Span::to);
+    for (auto& [entity, spans] : spans_) std::ranges::sort(spans, {}, &Span::to);
   }
 
   struct Verdict {

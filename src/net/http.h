@@ -144,8 +144,8 @@ struct FetchOptions {
   uint64_t max_body_bytes = 256ull << 20;  // before and after decompression
   std::string ca_file = {};                // PEM; empty = the system's roots
   std::stop_token stop = {};               // given up once it says so (Cancelled)
-  // A redirect to another scheme, host or port is an error (PermissionDenied): the headers open this
-  // server alone.
+  // A redirect to another scheme, host or port is an error (PermissionDenied): the headers open
+  // this server alone.
   bool same_origin = false;
 };
 struct FetchResult {

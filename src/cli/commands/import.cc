@@ -28,8 +28,9 @@ constexpr Register kImports[] = {
 }  // namespace
 
 Args AddImport(Args app, Run* run) {
-  Args import =
-      app.Command("import", "Take in what others recorded: a Prometheus' past, training logs, Slurm's books, tables");
+  Args import = app.Command(
+      "import",
+      "Take in what others recorded: a Prometheus' past, training logs, Slurm's books, tables");
   import.NeedsCommand();
   auto added = std::make_shared<std::vector<std::pair<Args, Run>>>();
   for (const Register add : kImports) {

@@ -104,12 +104,10 @@ StatusOr<history::ImportOptions> OptionsOf(const PrometheusImport& o) {
   FW_ASSIGN_OR_RETURN(options.window, WindowOf(o));
   options.way = o.way;
   options.replica_labels = o.replica_labels;
-  for (std::string match : o.match) {
-    if (match.starts_with('{') && match.ends_with('}')) match = match.substr(1, match.size() - 2);
-    if (match.find_first_of("{}") != std::string::npos || match.find('=') == std::string::npos)
-      return absl::InvalidArgumentError(fmt::format(
-          "--match '{}': write matchers of labels, such as 'cluster=\"a\"'", Printable(match, 60)));
-    options.matchers.push_back(std::move(match));
+  for (const std::string& match : o.match) {
+    auto matchers = history::ParseMatchers(match);
+    if (!matchers.ok()) return Annotate(matchers.status(), "--match");
+    options.matchers.push_back(*std::move(matchers));
   }
   return options;
 }
@@ -117,8 +115,8 @@ StatusOr<history::ImportOptions> OptionsOf(const PrometheusImport& o) {
 std::string Listed(const std::map<std::string, uint64_t>& counts) {
   std::vector<std::string> parts;
   for (const auto& [name, n] : counts)
-    parts.push_back(fmt::format("{} {}", Count(n),
-                                name.empty() ? "(no model)" : Printable(name, 60)));
+    parts.push_back(
+        fmt::format("{} {}", Count(n), name.empty() ? "(no model)" : Printable(name, 60)));
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
@@ -164,11 +162,8 @@ Table LookTable(const FirstLook& look, store::Window window) {
 
 void SayResult(Context& context, const ImportResult& r, const PrometheusImport& o) {
   context.Say(fmt::format("{} samples of {} metrics by {}: {} rows new{}; {} requests, {} MB read",
-                          Count(r.samples), r.metrics, r.way,
-                          Count(r.rows),
-                          r.known > 0 ? fmt::format(", {} were there already",
-                                                    Count(r.known))
-                                      : "",
+                          Count(r.samples), r.metrics, r.way, Count(r.rows),
+                          r.known > 0 ? fmt::format(", {} were there already", Count(r.known)) : "",
                           Count(r.requests), r.bytes / 1'000'000));
   for (const auto& [reason, n] : r.refused)
     context.Say(fmt::format("refused: {} {}", Count(n), reason));
@@ -198,15 +193,15 @@ Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
     const Micros now = MonotonicNow();
     if (now - said < 2 * kMicrosPerSecond && p.done < p.all.to) return;
     said = now;
-    const double share = static_cast<double>(p.done - p.all.from) /
-                         static_cast<double>(p.all.to - p.all.from);
+    const double share =
+        static_cast<double>(p.done - p.all.from) / static_cast<double>(p.all.to - p.all.from);
     const double spent = ToSeconds(now - begin);
     context.Say(fmt::format(
         "{:3.0f} %  until {}  {} samples, {} a second, {} left", share * 100, FormatTime(p.done),
         Count(p.samples),
         Count(static_cast<int64_t>(static_cast<double>(p.samples) / std::max(spent, 1e-3))),
-        FormatDuration(static_cast<Micros>(spent * (1 - share) / std::max(share, 1e-6) *
-                                           kMicrosPerSecond))));
+        FormatDuration(
+            static_cast<Micros>(spent * (1 - share) / std::max(share, 1e-6) * kMicrosPerSecond))));
   };
   FW_ASSIGN_OR_RETURN(const ImportResult result, history::Import(options, catalog));
   SayResult(context, result, o);
@@ -227,10 +222,12 @@ Args AddImportPrometheus(Args app, Run* run) {
   sub.Option("--last DURATION", o->last, "So much of the past (14d)").OneWord();
   sub.Option("--from TIME", o->from, "From then on, as in other commands").OneWord();
   sub.Option("--to TIME", o->to, "Until then (now)").OneWord();
-  sub.Option("--match MATCHERS", o->match, "Only series with these labels: 'cluster=\"a\"'; several "
-             "add up").OneWord();
+  sub.Option("--match MATCHERS", o->match,
+             "Only series with these labels: 'cluster=\"a\"'; several "
+             "add up")
+      .OneWord();
   sub.Option("--way WAY", o->way, "auto is the cheapest that the server has")
-      .OneOf({"auto", "export", "query"})
+      .OneOf({"auto", "remote_read", "export", "query"})
       .OneWord();
   sub.Option("--replica-label LABEL", o->replica_labels,
              "A label that tells replicas of one Prometheus apart, besides prometheus_replica and "
@@ -239,14 +236,17 @@ Args AddImportPrometheus(Args app, Run* run) {
   sub.Option("--bearer-token-file FILE", o->bearer_file, "Its first line is the token").OneWord();
   sub.Option("--user NAME", o->user, "With --password-file").OneWord();
   sub.Option("--password-file FILE", o->password_file, "Its first line is the password").OneWord();
-  sub.Option("--header 'NAME: VALUE'", o->headers, "Such as X-Scope-OrgID for a tenant").OneWord();
-  sub.Option("--ca FILE", o->ca, "Certificates (PEM) that the server's is checked against").OneWord();
+  sub.Option("--header LINE", o->headers, "NAME: VALUE, such as X-Scope-OrgID: tenant").OneWord();
+  sub.Option("--ca FILE", o->ca, "Certificates (PEM) that the server's is checked against")
+      .OneWord();
   sub.Option("--pause DURATION", o->pause, "Between two requests: gentler (0s)").OneWord();
   sub.Footer(
-      "Reads raw samples at their own times, window by window, puts them back together into scrapes "
-      "and stores them as if flopwatch had scraped. What is there already is not added again: a "
-      "run that was killed, overlapped another, or covers time that was scraped, can be repeated. "
-      "A server must not hold the directory meanwhile.\n\n"
+      "Reads raw samples at their own times, puts them back together into scrapes and stores them\n"
+      "as if flopwatch had scraped. What is there already is not added again: a run that was "
+      "killed,\n"
+      "overlaps another, or covers time that was scraped, can be repeated. No server may hold the\n"
+      "directory meanwhile.\n"
+      "Examples:\n"
       "  flopwatch import prometheus http://prom:9090 --dry-run\n"
       "  flopwatch import prometheus http://prom:9090 --last 30d --into DIR\n"
       "  flopwatch report --data-dir DIR --from -30d");

@@ -1,0 +1,239 @@
+"""The past of a simulated fleet, as a real Prometheus and a real VictoriaMetrics have kept it, is
+imported by each way that they offer, and what flopwatch then says of it is what it says of the same
+fleet stored directly (which other tests hold to the truth): the fleet, each job, each GPU-second.
+
+The fleet is scraped by this script as an HA pair of Prometheuses would: what replica b says is new while a
+is away, and not where it asked five seconds after a. In the middle ten minutes are missing. A
+second import, an overlapping one, one by another way, and one that was killed and begun again add
+nothing.
+
+  history.py [GPUS [HOURS]]
+"""
+import json
+import os
+import re
+import signal
+import struct
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.parse
+import urllib.request
+
+from harness import BINARY, SKIP, Process, check, run, scratch
+
+GPUS = int(sys.argv[1]) if len(sys.argv) > 1 else 64
+HOURS = float(sys.argv[2]) if len(sys.argv) > 2 else 2
+TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+INTERVAL = 30
+START = 1_794_873_600
+END = START + int(HOURS * 3600)
+GAP = (START + 2400, START + 3000)
+OUTAGE_OF_A = (START + 4200, START + 5400)  # replica b alone is there
+LINE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+) (\d+)$")
+LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
+FLEET = ("--gpus", str(GPUS), "--hours", str(HOURS), "--start", str(START), "--seed", "7",
+         "--interval", f"{INTERVAL}s", "--faults", "none", "--preset", "llm")
+
+
+def engine(tool):
+    """The URL of a real one, or why there is none."""
+    folder = scratch()
+    r = subprocess.run([os.path.join(TOP, "tools", tool), "start", folder], capture_output=True,
+                       text=True)
+    if r.returncode == 77:
+        return None, r.stderr.strip().splitlines()[-1]
+    check(r.returncode == 0, f"tools/{tool} start: {r.stderr}")
+    stops.append((tool, folder))
+    return r.stdout.strip(), ""
+
+
+def scrapes():
+    """(host, {series: [(ms, value)]}) of each exporter, series as sorted label pairs."""
+    simulator = Process("simulate", "fleet", *FLEET, "--step", "--listen", "127.0.0.1:0")
+    for path in simulator.get("/targets.txt").split():
+        series = {}
+        while True:
+            try:
+                with urllib.request.urlopen(path, timeout=30) as r:
+                    text = r.read().decode()
+            except urllib.error.HTTPError as e:
+                check(e.code == 410, f"{path}: {e.code}")
+                break
+            for line in text.splitlines():
+                if line.startswith("#"):
+                    continue
+                name, labels, value, ms = LINE.match(line).groups()
+                if GAP[0] * 1000 < int(ms) <= GAP[1] * 1000:
+                    continue
+                key = (("__name__", name),
+                       *((k, v.replace('\\"', '"')) for k, v in LABEL.findall(labels or "")))
+                series.setdefault(key, []).append((int(ms), float(value)))
+        yield path, series
+    simulator.stop()
+
+
+def varint(n):
+    out = b""
+    while n > 127:
+        out += bytes([n & 127 | 128])
+        n >>= 7
+    return out + bytes([n])
+
+
+def field(number, data):
+    return varint(number << 3 | 2) + varint(len(data)) + data
+
+
+def snappy(data):
+    """A block of literals alone."""
+    out = varint(len(data))
+    for at in range(0, len(data), 65536):
+        piece = data[at:at + 65536]
+        out += bytes([61 << 2]) + struct.pack("<H", len(piece) - 1) + piece
+    return out
+
+
+def write(url, all_series):
+    """Remote write 1.0."""
+    body = b""
+    for labels, samples in all_series:
+        message = b"".join(field(1, field(1, k.encode()) + field(2, v.encode()))
+                           for k, v in sorted(labels))
+        message += b"".join(field(2, b"\x09" + struct.pack("<d", v) + b"\x10" + varint(ms))
+                            for ms, v in samples)
+        body += field(1, message)
+    request = urllib.request.Request(url + "/api/v1/write", snappy(body), {
+        "Content-Type": "application/x-protobuf", "Content-Encoding": "snappy",
+        "X-Prometheus-Remote-Write-Version": "0.1.0"})
+    with urllib.request.urlopen(request, timeout=60) as r:
+        check(r.status // 100 == 2, f"remote write: {r.status}")
+
+
+SLICE_MS = 1200_000
+
+
+def fill(urls):
+    """In order of time: a Prometheus takes nothing an hour older than its newest sample."""
+    slices = {}
+    for labels, samples in replicas():
+        for ms, v in samples:
+            slices.setdefault(ms // SLICE_MS, {}).setdefault(labels, []).append((ms, v))
+    for _, series in sorted(slices.items()):
+        for url in urls:
+            write(url, series.items())
+    for url in urls:
+        try:
+            urllib.request.urlopen(url + "/internal/force_flush", timeout=60).read()
+            time.sleep(2)
+        except urllib.error.HTTPError:
+            pass  # a Prometheus
+
+
+def replicas():
+    """(labels, samples) as the two of them have stored them."""
+    for number, (path, series) in enumerate(scrapes()):
+        host = f"node{number:04}:9400"
+        for key, samples in series.items():
+            labels = (*key, ("instance", host), ("job", "dcgm"))
+            away = {ms for ms, _ in samples if OUTAGE_OF_A[0] < ms / 1000 <= OUTAGE_OF_A[1]}
+            yield ((*labels, ("prometheus_replica", "a")),
+                   [(ms, v) for ms, v in samples if ms not in away])
+            # Before the gap b has every other exporter too, five seconds later.
+            yield ((*labels, ("prometheus_replica", "b")),
+                   [(ms if ms in away else ms + 5000, v) for ms, v in samples
+                    if ms in away or (number % 2 == 0 and ms < GAP[0] * 1000)])
+
+
+def answers(folder, begin=START, end=END):
+    """What flopwatch says of the window."""
+    window = ("--from", str(begin), "--to", str(end), "--data-dir", folder, "-o", "json", "-q")
+    jobs = {row["job"]: row for row in json.loads(run("jobs", "--limit", "10000", *window).stdout)}
+    fleet = json.loads(run("report", *window).stdout)["usage"]
+    rows = run("sql", "SELECT count(*), count(DISTINCT (entity, ts)), sum(span_s) FROM samples",
+               "--data-dir", folder, "-o", "csv", "-q").stdout.splitlines()[1].split(",")
+    return {"jobs": jobs, "fleet": fleet, "rows": rows}
+
+
+def same(where, ours, direct):
+    check(ours["rows"][0] == ours["rows"][1], f"{where}: rows stand twice: {ours['rows']}")
+    for key in ("ofu", "gpu_seconds", "observed_gpu_seconds", "lost_gpu_seconds", "energy_j"):
+        a, b = ours["fleet"][key], direct["fleet"][key]
+        check(abs(a - b) <= 1e-9 * abs(b), f"{where}: {key} of the fleet is {a}, directly {b}")
+    check(set(ours["jobs"]) == set(direct["jobs"]),
+          f"{where}: other jobs: {sorted(set(ours['jobs']) ^ set(direct['jobs']))[:5]}")
+    for name, job in direct["jobs"].items():
+        for key in ("ofu", "gpu_seconds"):
+            a, b = ours["jobs"][name][key], job[key]
+            check(a == b or abs(a - b) <= 1e-9 * abs(b), f"{where}: {key} of {name}: {a}, {b}")
+
+
+def as_scraped(folder, direct):
+    """Outside of the gap the fleet is what it is in a store that its exporters' text went into. Who
+    held a GPU is known by labels here and by the scheduler's file there: an interval at either end."""
+    for begin, end in ((START + 120, GAP[0]), (GAP[1] + 120, END)):
+        ours, theirs = answers(folder, begin, end), answers(direct, begin, end)
+        for key in ("ofu", "gpu_seconds", "observed_gpu_seconds", "lost_gpu_seconds", "energy_j"):
+            a, b = ours["fleet"][key], theirs["fleet"][key]
+            check(abs(a - b) <= 1e-9 * abs(b), f"{key} of the fleet is {a}, scraped {b}")
+        for name, job in theirs["jobs"].items():
+            if job["gpu_seconds"] < 600 * job["gpus"]:
+                continue
+            check(name in ours["jobs"], f"job {name} is not there")
+            own = ours["jobs"][name]
+            edges = 2 * INTERVAL * job["gpus"]
+            check(abs(own["gpu_seconds"] - job["gpu_seconds"]) <= edges,
+                  f"{name}: {own['gpu_seconds']} GPU-seconds, scraped {job['gpu_seconds']}")
+            check(abs(own["ofu"] - job["ofu"]) <= edges / job["gpu_seconds"],
+                  f"{name}: OFU {own['ofu']}, scraped {job['ofu']}")
+            jobs_compared.append(name)
+
+
+def imported(url, way, folder, *window):
+    r = run("import", "prometheus", url, "--way", way, "--into", folder,
+            *(window or ("--from", str(START), "--to", str(END))))
+    return int(re.search(r"([\d,]+) rows new", r.stderr)[1].replace(",", "")), r.stderr
+
+
+def main():
+    urls = {}
+    for tool in ("prometheus", "victoriametrics"):
+        urls[tool], why = engine(tool)
+        if urls[tool] is None:
+            print(f"without {tool}: {why}")
+    urls = {tool: url for tool, url in urls.items() if url}
+    if not urls:
+        sys.exit(SKIP)
+    fill(list(urls.values()))
+    direct = scratch() + "/direct"
+    run("simulate", "fleet", *FLEET, "--into", direct)
+    first = None
+    for tool, url in urls.items():
+        ways = {"prometheus": ("remote_read", "query"), "victoriametrics": ("export", "query")}
+        for way in ways[tool]:
+            folder = scratch() + "/data"
+            began = time.time()
+            rows, said = imported(url, way, folder)
+            check(rows > 0, said)
+            got = answers(folder)
+            print(f"{tool} by {way}: {rows} rows in {time.time() - began:.1f} s", flush=True)
+            if first is None:
+                first = got
+                as_scraped(folder, direct)
+            same(f"{tool} by {way}", got, first)
+            again, said = imported(url, ways[tool][0], folder)
+            check(again == 0, f"a second import added {again} rows: {said}")
+            same("after a second import", answers(folder), first)
+
+
+    print(f"{len(jobs_compared)} jobs compared with what was scraped")
+    check(len(jobs_compared) > 4, "too few jobs")
+
+
+stops, jobs_compared = [], []
+try:
+    main()
+finally:
+    for tool, folder in stops:
+        subprocess.run([os.path.join(TOP, "tools", tool), "stop", folder], capture_output=True)
