@@ -32,12 +32,6 @@ std::vector<std::string> MetricsOfGpus(const std::vector<std::string>& names) {
   return out;
 }
 
-std::map<std::string, uint64_t> ByName(const ingest::Counts& counts) {
-  std::map<std::string, uint64_t> out;
-  for (const auto& [reason, n] : counts) out[std::string(reason)] += n;
-  return out;
-}
-
 class Importer {
  public:
   Importer(const ImportOptions& options, const hardware::Catalog& catalog)
@@ -120,11 +114,16 @@ class Importer {
  private:
   // What is too much at once is asked for in halves; nothing of a window that failed counts.
   Status Read(const Selector& selector, Window window) {
+    while (window.to - window.from > most_at_once_) {
+      FW_RETURN_IF_ERROR(Read(selector, {window.from, window.from + most_at_once_}));
+      window.from += most_at_once_;
+    }
     const Status read = way_->Read(
         selector, window, [&](const telemetry::MetricSeries& series) { scrapes_.Add(series); });
     if (read.ok() || read.code() != absl::StatusCode::kResourceExhausted) return read;
     const Micros middle = FloorTo((window.from + window.to) / 2, kMicrosPerSecond);
     if (middle <= window.from || middle >= window.to) return read;
+    most_at_once_ = window.to - middle;  // as for every read from now on
     FW_RETURN_IF_ERROR(Read(selector, {window.from, middle}));
     return Read(selector, {middle, window.to});
   }
@@ -135,6 +134,7 @@ class Importer {
   std::unique_ptr<Way> way_;
   std::vector<std::string> metrics_;
   uint64_t other_metrics_ = 0, samples_ = 0, last_samples_ = 0;
+  Micros most_at_once_ = kLongestSlice;
   Scrapes scrapes_;
   std::atomic<Micros> reached_{0};
   std::unique_ptr<ingest::IngestSide> side_;
@@ -205,13 +205,14 @@ StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog
 }
 
 StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Catalog& catalog) {
-  Importer importer(options, catalog);
+  std::unique_ptr<store::Store> store;
+  ingest::StoredTime stored;
+  Importer importer(options, catalog);  // last: it uses the others until it ends
   FW_RETURN_IF_ERROR(importer.Open());
   store::Options keep = options.store;
   keep.raw_retention = keep.minute_retention = keep.hour_retention = kKeepAll;
-  FW_ASSIGN_OR_RETURN(const std::unique_ptr<store::Store> store, store::OpenDuckDbStore(keep));
+  FW_ASSIGN_OR_RETURN(store, store::OpenDuckDbStore(keep));
   const bool was_empty = store->stats().newest_ts == 0;
-  ingest::StoredTime stored;
   FW_RETURN_IF_ERROR(importer.Start(store.get(), &stored));
   const Window all = options.window;
   Micros length = kFirstSlice;
@@ -221,9 +222,13 @@ StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Cata
     if (!was_empty) FW_RETURN_IF_ERROR(FindStored(store.get(), slice, options.max_span, &stored));
     // What came just before the window tells what its first samples stand for.
     const Status took = importer.Take({at == all.from ? at - options.max_span : at, slice.to});
-    FW_RETURN_IF_ERROR(
-        Annotate(took, fmt::format("what is before {} is stored; the same command again goes on",
-                                   FormatTime(slice.from))));
+    if (!took.ok()) {
+      const std::string stored_until =
+          at == all.from ? "nothing is stored"
+                         : fmt::format("what is before {} is stored", FormatTime(slice.from));
+      return Status(took.code(), fmt::format("{}; {}: the same command again goes on",
+                                             std::string(took.message()), stored_until));
+    }
     FW_RETURN_IF_ERROR(importer.side().pipeline.Flush());
     at = slice.to;
     if (options.progress)

@@ -1,5 +1,5 @@
-// Remote read: chunks as the server has them on its disk. What costs it least; Prometheus, Mimir and
-// Thanos have it, VictoriaMetrics and most proxies have not.
+// Remote read: chunks as the server has them on its disk. What costs it least; Prometheus, Mimir
+// and Thanos have it, VictoriaMetrics and most proxies have not.
 #include "telemetry/remote_read.h"
 
 #include <fmt/format.h>
@@ -28,16 +28,16 @@ class RemoteReadWay : public Way {
     query.matchers.push_back({.name = "__name__", .value = selector.metric});
     FW_ASSIGN_OR_RETURN(
         const Reply reply,
-        server_.Post("/api/v1/read", "application/x-protobuf", telemetry::EncodeReadRequest(query),
-                     {{"Content-Encoding", "snappy"},
-                      {"X-Prometheus-Remote-Read-Version", "0.1.0"}}));
+        server_.Post(
+            "/api/v1/read", "application/x-protobuf", telemetry::EncodeReadRequest(query),
+            {{"Content-Encoding", "snappy"}, {"X-Prometheus-Remote-Read-Version", "0.1.0"}}));
     const telemetry::ReadForm form = telemetry::ReadFormOf(reply.type);
     // VictoriaMetrics says 400, proxies all sorts.
     if (reply.status == 401 || reply.status == 403) return CheckAnswer(server_, reply);
     if (reply.status / 100 == 4 || (reply.status == 200 && form == telemetry::ReadForm::kOther)) {
-      return absl::UnimplementedError(
-          fmt::format("{}: has no remote read (HTTP {}, '{}')", server_.name(), reply.status,
-                      Printable(reply.type, 60)));
+      return absl::UnimplementedError(fmt::format("{}: has no remote read (HTTP {}, '{}')",
+                                                  server_.name(), reply.status,
+                                                  Printable(reply.type, 60)));
     }
     if (reply.status != 200) return CheckAnswer(server_, reply);
     const auto give = [&](const telemetry::ReadSeries& series) { Give(series, window, visit); };
@@ -49,9 +49,9 @@ class RemoteReadWay : public Way {
       FW_RETURN_IF_ERROR(Annotate(read, server_.name()));
       stats = stream.stats();
     } else {
-      FW_RETURN_IF_ERROR(Annotate(
-          telemetry::DecodeReadResponse(reply.body, kMaxUnpackedBytes, give, &stats),
-          server_.name()));
+      FW_RETURN_IF_ERROR(
+          Annotate(telemetry::DecodeReadResponse(reply.body, kMaxUnpackedBytes, give, &stats),
+                   server_.name()));
     }
     // Never in silence: the other ways may have what this one cannot read.
     if (!stats.other_chunks.empty()) {

@@ -179,6 +179,12 @@ Status CheckAnswer(const Server& server, const Reply& reply) {
                     fmt::format("HTTP {}: {}", reply.status,
                                 error.empty() ? Printable(reply.body, 200) : error));
   }
+  if (!json.ok() && reply.type.find("json") == std::string::npos)
+    return refuse(
+        absl::StatusCode::kFailedPrecondition,
+        fmt::format("answered '{}', not the JSON of Prometheus' API: is this a login page, "
+                    "or does a path belong to the URL?",
+                    Printable(reply.type, 60)));
   if (!json.ok()) return Annotate(json.status(), server.name());
   if ((*json)["status"].text() != "success")
     return refuse(

@@ -13,7 +13,8 @@ JobIndex::JobIndex(const Limits& limits, Micros (*monotonic)())
 JobIndex::~JobIndex() = default;
 
 void JobIndex::Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalRecord> intervals,
-                    absl::Span<const JobSetRecord> sets, Micros seen_until) {
+                    absl::Span<const JobSetRecord> sets, Micros seen_until,
+                    const LastSeen& last_seen) {
   impl_->catalog.Load(jobs, sets);
   if (seen_until == 0) {
     for (const IntervalRecord& r : intervals)
@@ -41,7 +42,8 @@ void JobIndex::Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalR
     if (r.source == Source::kLabels) {
       if (r.to == kOpenEnd) {  // the process died while it was being seen
         i.open = true;
-        i.to = std::max(r.from, seen_until);
+        const auto last = last_seen.find(r.entity);
+        i.to = std::max(r.from, last == last_seen.end() ? seen_until : last->second);
         ++e->open;
       }
       e->last_ts = std::max(e->last_ts, i.to);

@@ -28,6 +28,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "base/status.h"
@@ -173,9 +174,11 @@ class JobIndex {
   // Restores what the store knew at start; call before anything else. `seen_until` is the newest
   // sample in the store (StoreStats::newest_ts): after a crash an interval stored as open was last
   // seen then. 0 = not known; such an interval then ends at the newest time the records themselves
-  // name.
+  // name. `last_seen`: by entity, where that is known better than for all of them.
+  using LastSeen = absl::flat_hash_map<int32_t, Micros>;
   void Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalRecord> intervals,
-            absl::Span<const JobSetRecord> sets, Micros seen_until = 0);
+            absl::Span<const JobSetRecord> sets, Micros seen_until = 0,
+            const LastSeen& last_seen = {});
 
   // Replaces all assignments of the static source: one that is no longer listed is retracted for
   // every GPU known by BindEntity. Those whose GPU is not known yet wait until BindEntity names it.

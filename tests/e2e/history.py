@@ -9,6 +9,7 @@ nothing.
 
   history.py [GPUS [HOURS]]
 """
+import http.server
 import json
 import os
 import re
@@ -16,6 +17,7 @@ import signal
 import struct
 import subprocess
 import sys
+import threading
 import time
 import urllib.error
 import urllib.parse
@@ -196,6 +198,128 @@ def imported(url, way, folder, *window):
     return int(re.search(r"([\d,]+) rows new", r.stderr)[1].replace(",", "")), r.stderr
 
 
+class Hostile(http.server.ThreadingHTTPServer):
+    """A proxy before a real engine that does what busy, limited and broken ones do."""
+
+    def __init__(self, url, mode):
+        self.upstream, self.mode, self.asked, self.headers_seen = url, mode, 0, []
+        super().__init__(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server_port}/prefix"
+
+
+class Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, *args):
+        pass
+
+    def answer(self, status, body, content_type="application/json", headers=()):
+        self.send_response(status)
+        self.send_header("Content-Type", content_type)
+        self.send_header("Content-Length", str(len(body)))
+        for key, value in headers:
+            self.send_header(key, value)
+        self.end_headers()
+        self.wfile.write(body)
+
+    def handle_one(self):
+        server, mode = self.server, self.server.mode
+        server.asked += 1
+        server.headers_seen.append(dict(self.headers))
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        check(self.path.startswith("/prefix/"), f"the prefix was lost: {self.path}")
+        if mode == "forbidden":
+            return self.answer(401, b"who are you")
+        if mode == "elsewhere":
+            return self.answer(302, b"", headers=[("Location", "http://127.0.0.1:1/steal")])
+        if mode == "page":
+            return self.answer(200, b"<html>log in</html>", "text/html")
+        if mode == "busy" and server.asked % 5 == 2:
+            return self.answer(429 if server.asked % 2 else 503, b"{}", headers=[("Retry-After", "1")])
+        if mode == "limited" and b"%5B" in body:  # a range of more than a minute is too much
+            asked = re.search(rb"%5B(\d+)ms%5D", body)
+            if int(asked[1]) > 100_000:
+                return self.answer(422, b'{"status":"error","error":"too many samples"}')
+        request = urllib.request.Request(
+            server.upstream + self.path.removeprefix("/prefix"), body or None,
+            {k: v for k, v in self.headers.items() if k.lower() not in ("host", "content-length", "accept-encoding")},
+            method=self.command)
+        try:
+            with urllib.request.urlopen(request, timeout=60) as r:
+                status, text, kind = r.status, r.read(), r.headers["Content-Type"]
+        except urllib.error.HTTPError as e:
+            status, text, kind = e.code, e.read(), e.headers["Content-Type"]
+        big = len(text) > 1000
+        if mode == "partial" and big and kind.startswith("application/json"):
+            text = text.replace(b'"status":"success"', b'"status":"success","warnings":["a store is away"]', 1)
+        if mode == "cut" and big:
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(text)))
+            self.end_headers()
+            self.wfile.write(text[:len(text) // 2])
+            self.close_connection = True
+            return None
+        if mode == "lying" and big and "protobuf" in kind:  # one bit of a frame
+            text = text[:500] + bytes([text[500] ^ 1]) + text[501:]
+        return self.answer(status, text, kind)
+
+    do_GET = do_POST = handle_one
+
+
+def through_proxies(url, first):
+    """What may pass is waited for; what may not stores nothing of its window and says why."""
+    token = scratch() + "/token"
+    with open(token, "w") as f:
+        f.write("s3cret-token\n")
+    for mode, way in (("busy", "remote_read"), ("limited", "query")):
+        proxy, folder = Hostile(url, mode), scratch() + "/data"
+        r = run("import", "prometheus", proxy.url, "--way", way, "--into", folder, "--from",
+                str(START), "--to", str(END), "--bearer-token-file", token, "--header",
+                "X-Scope-OrgID: tenant")
+        check(all(h.get("Authorization") == "Bearer s3cret-token" and h.get("X-Scope-OrgID") == "tenant"
+                  for h in proxy.headers_seen), "not every request opened the server")
+        check("s3cret" not in r.stdout + r.stderr, "the secret is shown")
+        same(f"through a {mode} server", answers(folder), first)
+        print(f"through a {mode} server: {proxy.asked} requests")
+    for mode, way, words in (("forbidden", "query", "401"), ("elsewhere", "query", "another server"),
+                             ("page", "remote_read", "login page"), ("partial", "query", "partial"),
+                             ("cut", "query", "whole answer"), ("cut", "remote_read", ""),
+                             ("lying", "remote_read", "")):
+        proxy, folder = Hostile(url, mode), scratch() + "/data"
+        r = run("import", "prometheus", proxy.url, "--way", way, "--into", folder, "--from",
+                str(START), "--to", str(END), "--bearer-token-file", token, expect=None)
+        check(r.returncode not in (0, -6, -11, 134, 139), f"{mode}: ended with {r.returncode}")
+        check(words in r.stderr and "s3cret" not in r.stderr, f"{mode}: {r.stderr}")
+        print(f"{mode} by {way}: {r.stderr.strip().splitlines()[1]}")
+        rows, said = imported(url, way, folder)  # the real one goes on from there
+        same(f"after a {mode} server", answers(folder), first)
+
+
+def killed(url, first):
+    """Killed at moments that fall anywhere, again and again into one directory."""
+    folder = scratch() + "/data"
+    for k in range(10):
+        process = subprocess.Popen([BINARY, "import", "prometheus", url, "--into", folder, "--from",
+                                    str(START), "--to", str(END), "-q"], stderr=subprocess.DEVNULL)
+        time.sleep(0.05 + 0.13 * k)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    rows, said = imported(url, "auto", folder)
+    print(f"after ten kills {rows} rows were new")
+    same("after ten kills", answers(folder), first)
+
+
+def overlapping(url, first):
+    """In pieces, out of order, with the same time in several."""
+    folder = scratch() + "/data"
+    middle = (START + END) // 2
+    for begin, end in ((middle - 600, END), (START, middle), (START, END)):
+        imported(url, "auto", folder, "--from", str(begin), "--to", str(end))
+    same("in pieces", answers(folder), first)
+
+
 def main():
     urls = {}
     for tool in ("prometheus", "victoriametrics"):
@@ -227,6 +351,10 @@ def main():
             same("after a second import", answers(folder), first)
 
 
+    overlapping(url, first)
+    killed(url, first)
+    if "prometheus" in urls:
+        through_proxies(urls["prometheus"], first)
     print(f"{len(jobs_compared)} jobs compared with what was scraped")
     check(len(jobs_compared) > 4, "too few jobs")
 
