@@ -3,12 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <optional>
 #include <tuple>
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "fleet/advice/held_back.h"
 #include "query/idle.h"
 #include "query/regressions.h"
 #include "query/sankey.h"
@@ -174,7 +176,7 @@ class Adviser {
     // Runs from before the window say what was usual.
     question.window = {std::min(view_.window.from, view_.window.to - kRegressionWindow),
                        view_.window.to};
-    FW_ASSIGN_OR_RETURN(const RegressionAnswer found, FindRegressions(query_, question));
+    FW_ASSIGN_OR_RETURN(RegressionAnswer found, FindRegressions(query_, question));
     for (size_t k = 0; k < found.judgement.findings.size(); ++k) {
       const fleet::Regression& f = found.judgement.findings[k];
       if (!fleet::IsRegression(f.cause) || f.change >= 0) continue;
@@ -189,6 +191,7 @@ class Adviser {
             .evidence = found.evidence[k];
       }
     }
+    runs_ = std::move(found.set);
     return absl::OkStatus();
   }
 
@@ -215,27 +218,95 @@ class Adviser {
       answer_.notes.push_back(
           "no job could be judged for stragglers: \"flopwatch stragglers\" says why");
     }
-    // A job waits for its slowest GPU alone: mending another one brings nothing yet.
-    std::map<size_t, const StragglerRow*> slowest;
-    for (const StragglerRow& row : found.rows) {
-      const auto job = JobOf(row.job.key);
-      if (!job || !row.found.deficit || row.found.gain.value_or(0) <= 0) continue;
-      const StragglerRow*& worst = slowest[*job];
-      if (worst == nullptr || *row.found.gain > *worst->found.gain) worst = &row;
-    }
-    for (const auto& [job, row] : slowest) {
-      const double deficit = *row->found.deficit;
-      const std::string& node = row->gpu.labels.node;
-      const bool host = row->found.whole_host;
-      LossClaim& claim = Add(ActionCause::kStraggler, host ? node : row->gpu.key.uuid, job,
-                             LossClaim::Of::kShareOfRest, *row->found.gain);
-      claim.evidence = fmt::format("job {}: {} on {} is {:.1f} % slower than its peers ({})",
-                                   row->job.key, host ? "every GPU" : row->gpu.key.uuid, node,
-                                   100 * deficit, fleet::StragglerKindName(row->found.kind));
-      claim.node = node;
-      if (!host) claim.gpu = row->gpu.key.uuid;
-    }
+    ClaimStragglerRows(found.rows);
     return absl::OkStatus();
+  }
+
+  // A straggler with what its job would save without it.
+  struct HoldsBack {
+    const StragglerRow* row = nullptr;
+    double gain = 0;
+    std::string how;  // it is known
+  };
+
+  void ClaimStragglerRows(const std::vector<StragglerRow>& rows) {
+    // A job waits for its slowest GPU alone: mending another one brings nothing yet.
+    std::map<size_t, HoldsBack> slowest;
+    const auto offer = [&](const StragglerRow& row, double gain, std::string how) {
+      const auto job = JobOf(row.job.key);
+      if (!job || !(gain > slowest[*job].gain)) return;
+      slowest[*job] = {&row, gain, std::move(how)};
+    };
+    std::map<std::string, std::vector<const StragglerRow*>> at_full_clock;  // by GPU
+    for (const StragglerRow& row : rows) {
+      if (row.found.deficit) {
+        offer(row, row.found.gain.value_or(0),
+              fmt::format("is {:.1f} % slower than its peers", 100 * *row.found.deficit));
+      } else if (!row.found.whole_host) {
+        at_full_clock[row.gpu.key.uuid].push_back(&row);
+      }
+    }
+    for (const auto& [gpu, of] : at_full_clock) {
+      const auto held = fleet::HeldBackBy(BesideRunsWithout(of));
+      if (!held) continue;
+      for (const StragglerRow* row : of) {
+        offer(*row, held->share,
+              fmt::format("makes its peers wait; {} runs with it reach {:.1f} % less than {} of "
+                          "the same workflows without it",
+                          held->with, 100 * held->share, held->without));
+      }
+    }
+    for (const auto& [job, by] : slowest) {
+      if (by.row == nullptr) continue;
+      const StragglerRow& row = *by.row;
+      const std::string& node = row.gpu.labels.node;
+      const bool host = row.found.whole_host;
+      LossClaim& claim = Add(ActionCause::kStraggler, host ? node : row.gpu.key.uuid, job,
+                             LossClaim::Of::kShareOfRest, by.gain);
+      claim.evidence = fmt::format("job {}: {} on {} {} ({})", row.job.key,
+                                   host ? "every GPU" : row.gpu.key.uuid, node, by.how,
+                                   fleet::StragglerKindName(row.found.kind));
+      claim.node = node;
+      if (!host) claim.gpu = row.gpu.key.uuid;
+    }
+  }
+
+  // What runs reach by workflow and setting, with the GPU of these rows and without it.
+  std::vector<fleet::HeldBackRuns> BesideRunsWithout(
+      const std::vector<const StragglerRow*>& rows) const {
+    std::vector<fleet::HeldBackRuns> out;
+    for (const fleet::WorkflowRuns& workflow : runs_.workflows) {
+      const auto named = [&](const fleet::WorkflowRun& run) {
+        return std::ranges::any_of(
+            rows, [&](const StragglerRow* row) { return row->job.key == run.job; });
+      };
+      for (const fleet::WorkflowRun& as : workflow.runs) {
+        if (!named(as)) continue;
+        // Its setting was looked at already with an earlier run.
+        const auto alike = [&](const fleet::WorkflowRun& run) {
+          return !fleet::SettingDifference(run.setting, as.setting);
+        };
+        const auto earlier = std::ranges::find_if(
+            workflow.runs, [&](const auto& run) { return named(run) && alike(run); });
+        if (&*earlier != &as) continue;
+        fleet::HeldBackRuns& group = out.emplace_back();
+        for (const fleet::WorkflowRun& run : workflow.runs) {
+          if (!alike(run)) continue;
+          if (const auto level = LevelOf(run))
+            (named(run) ? group.with : group.without).push_back(*level);
+        }
+      }
+    }
+    return out;
+  }
+
+  // The logarithm of a run's OFU while kernels ran.
+  static std::optional<double> LevelOf(const fleet::WorkflowRun& run) {
+    fleet::WorkSums sums;
+    for (const fleet::RunStep& step : run.steps) sums += step.sums;
+    const auto ofu = sums.BusyOfu();
+    if (!ofu || !(*ofu > 0) || sums.busy_s < kLeastComputableSeconds) return std::nullopt;
+    return std::log(*ofu);
   }
 
   // Runs of one workflow on as many GPUs of one model.
@@ -379,6 +450,7 @@ class Adviser {
   absl::flat_hash_map<std::string, size_t> by_key_;
   absl::flat_hash_map<int32_t, size_t> by_id_;
   std::vector<LossClaim> claims_;
+  WorkflowSet runs_;  // of two weeks, once regressions were looked for
 };
 
 }  // namespace

@@ -1,7 +1,8 @@
 """What to do first, offline: fleets with planted losses are simulated straight into a store, and
 the first action of `flopwatch advise` is the largest loss that the truth has: idle time of a
 user, a regression of a workflow, a GPU or node that holds its jobs back. FLOPWATCH_TEST_SEEDS:
-seeds of each preset (2).
+seeds of each preset (2), from
+FLOPWATCH_TEST_FIRST_SEED on (901); FLOPWATCH_TEST_GPUS (256).
 """
 import datetime
 import json
@@ -11,7 +12,9 @@ import sys
 from harness import check, run, scratch
 
 seeds = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "2"))
+base = int(os.environ.get("FLOPWATCH_TEST_FIRST_SEED", "901")) - 1
 presets = sys.argv[1:] or ["llm", "research"]
+gpus = os.environ.get("FLOPWATCH_TEST_GPUS", "256")
 start, hours = 1_794_873_600, 72
 end = start + hours * 3600
 KINDS = ("idle_no_work=3,idle_after_last_output=3,hung=3,straggler_clock=4,straggler_thermal=2,"
@@ -24,8 +27,13 @@ def at(text, otherwise):
         else otherwise
 
 
-def truth_losses(truth):
-    """GPU-seconds lost by (cause, subject), as the truth has them."""
+def truth_losses(truth, traceless=False):
+    """GPU-seconds lost by (cause, subject), as the truth has them.
+
+    A GPU that stalls by itself, not planted, draws a fixed part more power than its peers in the
+    simulator, however slow it is, and its jobs reach what they would without it: no counter has its
+    price, so it counts with `traceless` alone.
+    """
     losses = {}
 
     def add(cause, subject, amount):
@@ -45,7 +53,8 @@ def truth_losses(truth):
                 add("regression", event["entity"], max(0, lost) * (1 - event["size"]))
     for job in truth["jobs"]:
         # A step takes as long as its slowest GPU: without it, as long as the next slowest.
-        slow = job.get("gpus_slow", [])
+        slow = [s for s in job.get("gpus_slow", [])
+                if traceless or s["planted"] or s["kind"] != "stall"]
         if not slow or job["gpus"] < 2:
             continue
         edges = sorted({at(s[k], end) for s in slow for k in ("start", "end")})
@@ -64,16 +73,17 @@ def truth_losses(truth):
     return losses
 
 
-right = tried = 0
+right = tried = with_traceless = 0
 for preset in presets:
     for seed in range(1, seeds + 1):
         folder = scratch()
-        run("simulate", "fleet", "--gpus", "256", "--preset", preset, "--seed", str(900 + seed),
+        run("simulate", "fleet", "--gpus", gpus, "--preset", preset, "--seed", str(base + seed),
             "--hours", str(hours), "--start", str(start), "--interval", "60s", "--faults", "none",
             "--incidents", KINDS, "--truth", folder + "/truth.json",
             "--jobs-file", folder + "/jobs.csv", "--into", folder + "/data")
         with open(folder + "/truth.json") as f:
-            losses = truth_losses(json.load(f))
+            truth = json.load(f)
+        losses = truth_losses(truth)
         answer = run("advise", "--data-dir", folder + "/data", "--from", str(start), "--to",
                      str(end), "-o", "json", "-q").stdout
         actions = json.loads(answer)
@@ -82,6 +92,8 @@ for preset in presets:
         tried += 1
         hit = (first["cause"], first["subject"]) == (cause, subject)
         right += hit
+        everything = truth_losses(truth, traceless=True)
+        with_traceless += (first["cause"], first["subject"]) == max(everything, key=everything.get)
         print(f"{preset} {seed}: the truth's largest loss: {cause} {subject} {most / 3600:.0f} "
               f"GPU-h; first action: {first['cause']} {first['subject']} "
               f"{(first['gpu_seconds'] or 0) / 3600:.0f} GPU-h")
@@ -94,5 +106,6 @@ for preset in presets:
         check(sum(a["gpu_seconds"] for a in of_jobs) <= held, "more is brought than was held")
         check(len(actions) <= 10, "more than ten actions")
         check(all(a["basis"] and a["link"] and a["evidence"] for a in actions), "bare actions")
-print(f"the largest loss first in {right} of {tried} fleets")
+print(f"the largest loss first in {right} of {tried} fleets; {with_traceless} if stalls count whose "
+      "price no counter has")
 check(right >= 0.9 * tried - 1e-9 or tried < 10 and right >= tried - 1, "not the largest first")

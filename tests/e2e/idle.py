@@ -34,8 +34,10 @@ def least(state, job, length):
         return (10 if ended else 30) * minute
     if state == "no_work":
         whole = ended and length >= seconds(job["end"]) - seconds(job["start"])
-        return (15 if whole else 62) * minute
-    return {"barrier": 10, "unused_gpu": 10, "no_process": 15, "startup": 20,
+        return (2 if whole else 62) * minute
+    if state == "unused_gpu":
+        return (2 if ended else 10) * minute
+    return {"barrier": 10, "no_process": 15, "startup": 15,
             "after_last_output": 62}[state] * minute
 
 

@@ -142,6 +142,57 @@ TEST_F(IdleTest, AJobThatEndedAndNeverRanAnythingPausedFromNothing) {
   EXPECT_EQ(Said(Judge(/*ended=*/false)), "");
 }
 
+TEST_F(IdleTest, AJobOfMinutesThatNeverRanAnythingIsOneFromItsFirstMoment) {
+  const size_t g = Gpu();
+  Shows(g, kEmpty, kMin);  // its process begins
+  Shows(g, kPause, 3 * kMin);
+  EXPECT_EQ(Said(Judge()), "no_work 0+4;");
+  EXPECT_EQ(Said(Judge(/*ended=*/false)), "");
+}
+
+TEST_F(IdleTest, AJobOfTwoMinutesHadNoTimeToWork) {
+  const size_t g = Gpu();
+  Shows(g, kPause, 90 * kS);
+  EXPECT_EQ(Said(Judge()), "");
+}
+
+TEST_F(IdleTest, AProcessThatIsStartedAgainDoesNotEndATimeWithoutWork) {
+  const size_t g = Gpu();
+  Shows(g, kTrain, kH);
+  Shows(g, kPause, 40 * kMin);
+  Shows(g, kEmpty, 2 * kMin);
+  Shows(g, kPause, 40 * kMin);
+  Shows(g, kTrain, kH);
+  EXPECT_EQ(Said(Judge()), "no_work 60+82;");
+}
+
+TEST_F(IdleTest, AStartThatLoadedNothingIsLongWhateverThePausesAreLike) {
+  const size_t g = Gpu();
+  Shows(g, {0, 0, 0, 110, 502}, 16 * kMin);
+  for (int k = 0; k < 3; ++k) {
+    Shows(g, kTrain, kH);
+    Shows(g, kPause, 40 * kMin);
+  }
+  Shows(g, kTrain, kH);
+  EXPECT_EQ(Said(Judge()), "startup 0+16;");
+}
+
+TEST_F(IdleTest, AStartWithAllOfItsMemoryIsAPause) {
+  const size_t g = Gpu();
+  Shows(g, kEmpty, 90 * kS);
+  Shows(g, kPause, 45 * kMin);
+  Shows(g, kTrain, 5 * kH);
+  EXPECT_EQ(Said(Judge()), "");
+}
+
+TEST_F(IdleTest, TheMemoryOfTheJobThatComesNextIsNotThisJobs) {
+  const size_t g = Gpu(kBegin, kBegin + 3 * kH);
+  Shows(g, kTrain, kH);
+  Shows(g, kPause, 2 * kH - 10 * kS);
+  Row(g, kEmpty, at_[g] + kRow);
+  EXPECT_EQ(Said(Judge()), "after_last_output 60+120;");
+}
+
 TEST_F(IdleTest, AnEmptyBoardHasNoProcess) {
   const size_t g = Gpu();
   Shows(g, kTrain, kH);
@@ -248,11 +299,18 @@ TEST_F(IdleTest, AGpuThatNeverRanWhileOthersDidIsUnused) {
   EXPECT_EQ(Said(Judge()), "unused_gpu 0+305;");
 }
 
-TEST_F(IdleTest, AJobThatNeverRunsAnythingHasNoUnusedGpus) {
+TEST_F(IdleTest, AGpuWithoutAProcessIsUnusedWhereOthersOfTheJobHaveOne) {
   const size_t a = Gpu(), b = Gpu();
   Shows(a, kPause, 5 * kH);
   Shows(b, kEmpty, 5 * kH);
-  EXPECT_EQ(Said(Judge()), "no_work 0+300;no_process 0+300;");
+  EXPECT_EQ(Said(Judge()), "no_work 0+300;unused_gpu 0+300;");
+}
+
+TEST_F(IdleTest, AJobWithoutAnyProcessHasNoUnusedGpus) {
+  const size_t a = Gpu(), b = Gpu();
+  Shows(a, kEmpty, 5 * kH);
+  Shows(b, kEmpty, 5 * kH);
+  EXPECT_EQ(Said(Judge()), "no_process 0+300;no_process 0+300;");
 }
 
 TEST_F(IdleTest, TimeWithoutSamplesIsUnknown) {

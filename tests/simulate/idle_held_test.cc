@@ -49,19 +49,24 @@ std::vector<HeldLane> HeldLanes(const Fleet& fleet) {
 struct IdleStateScore {
   double truth = 0, found = 0, both = 0;
   double brief = 0;  // of the truth, for a shorter time than the state takes to be one
+  double open = 0;   // told of a hang of a job that still runs, which may end as a wait does
   int stretches = 0, missed = 0, off = 0;  // of the truth; edges off by more than an interval
 };
 struct IdleScore {
   double held = 0;
   IdleStateScore states[fleet::kIdleStates];
   double accused = 0;   // told of time that the truth does not call idle at all
+  double sessions = 0;  // of this, of sessions on shared GPUs, which the truth does not judge
   double services = 0;  // told of services, whose pauses the truth does not judge
+  double emptied = 0;   // no_work in the truth while the counters show an empty board
   double idle_truth = 0, idle_found = 0;
   std::string examples;
   IdleScore& operator+=(const IdleScore& o) {
     held += o.held;
     accused += o.accused;
+    sessions += o.sessions;
     services += o.services;
+    emptied += o.emptied;
     idle_truth += o.idle_truth;
     idle_found += o.idle_found;
     for (size_t k = 0; k < fleet::kIdleStates; ++k) {
@@ -69,6 +74,7 @@ struct IdleScore {
       states[k].found += o.states[k].found;
       states[k].both += o.states[k].both;
       states[k].brief += o.states[k].brief;
+      states[k].open += o.states[k].open;
       states[k].stretches += o.states[k].stretches;
       states[k].missed += o.states[k].missed;
       states[k].off += o.states[k].off;
@@ -158,15 +164,27 @@ class JudgedFleet {
         job.idle, [&](const IdleTruth& x) { return x.state == "unused_gpu" && names(x); });
   }
 
+  // The state by its own definition (docs/idle.md). Jobs that never work are no_work in the truth
+  // also where they hold no memory, as one in five of the seren preset: they have no process.
+  size_t StateOf(const IdleTruth& t, const HeldLane& h) const {
+    const size_t state = StateOf(t.state);
+    if (IdleState(state) != IdleState::kNoWork) return state;
+    Values v;
+    ReadLane(fleet_.model(), h.lane, (Second(t.from) + Second(t.to)) / 2, interval_, &v);
+    return v[kFbUsed] > fleet::kEmptyMargin_mib ? state : size_t(IdleState::kNoProcess);
+  }
+
   // How long it takes to be told, as docs/idle.md has it.
   Micros Least(const IdleTruth& t, const JobTruth& job, const HeldLane& h) const {
     const bool ended = job.end != 0;
     if (t.state == "hung") return (ended ? 10 : 30) * kMicrosPerMinute;
-    if (t.state == "barrier" || t.state == "unused_gpu") return 10 * kMicrosPerMinute;
-    if (t.state == "no_process") return 15 * kMicrosPerMinute;
-    if (t.state == "startup") return 20 * kMicrosPerMinute;
-    if (t.state == "no_work" && ended && t.to - t.from >= At(h.to) - At(h.from))
-      return 15 * kMicrosPerMinute;
+    if (t.state == "barrier") return 10 * kMicrosPerMinute;
+    if (t.state == "unused_gpu") return (ended ? 2 : 10) * kMicrosPerMinute;
+    // Of a job that began before the first sample nobody knows what it did before.
+    const bool never = ended && fleet_.model().plan.jobs[h.job].start >= 0 &&
+                       t.to - t.from >= At(h.to) - At(h.from);
+    if (t.state == "no_work" && never) return 2 * kMicrosPerMinute;
+    if (t.state == "no_process" || t.state == "startup") return 15 * kMicrosPerMinute;
     return 62 * kMicrosPerMinute;
   }
 
@@ -177,12 +195,11 @@ class JudgedFleet {
     for (const fleet::IdleStretch& s : found) {
       const HeldLane& h = held_[list[s.gpu]];
       const auto state = static_cast<size_t>(s.state);
-      if (fleet_.model().plan.jobs[h.job].kind == JobKind::kService) {
+      const JobKind kind = fleet_.model().plan.jobs[h.job].kind;
+      if (kind == JobKind::kService) {
         score_.services += s.gpu_s;
         continue;
       }
-      score_.states[state].found += s.gpu_s;
-      score_.idle_found += s.gpu_s;
       double told = 0;
       for (const IdleTruth& t : job.idle) {
         if (!IsOf(t, job, uuids[s.gpu])) continue;
@@ -190,43 +207,55 @@ class JudgedFleet {
             ToSeconds(std::max<Micros>(0, std::min(s.to, t.to) - std::max(s.from, t.from))) *
             h.share;
         told += both;
-        if (StateOf(t.state) == state) score_.states[state].both += both;
+        if (StateOf(t, h) == state) score_.states[state].both += both;
+        if (t.state == "hung" && s.goes_on && s.state == IdleState::kBarrier)
+          score_.states[state].open += both;
       }
       score_.accused += std::max(0.0, s.gpu_s - told);
       if (s.gpu_s - told > interval_ + 2) Example("accused", job, h, &s, nullptr);
-    }
-    for (const IdleTruth& t : job.idle) {
-      IdleStateScore& score = score_.states[StateOf(t.state)];
-      for (size_t g = 0; g < list.size(); ++g) {
-        if (!IsOf(t, job, uuids[g])) continue;
-        const HeldLane& h = held_[list[g]];
-        score.truth += ToSeconds(t.to - t.from) * h.share;
-        score_.idle_truth += ToSeconds(t.to - t.from) * h.share;
-        if (t.to - t.from < Least(t, job, h) + interval_ * kMicrosPerSecond) {
-          score.brief += ToSeconds(t.to - t.from) * h.share;
-          continue;
-        }
-        ++score.stretches;
-        const auto s = std::ranges::find_if(found, [&](const fleet::IdleStretch& f) {
-          return f.gpu == g && f.from < t.to && f.to > t.from &&
-                 StateOf(t.state) == size_t(f.state);
-        });
-        if (s == found.end()) {
-          ++score.missed;
-          const auto other = std::ranges::find_if(found, [&](const fleet::IdleStretch& f) {
-            return f.gpu == g && f.from < t.to && f.to > t.from;
-          });
-          Example("missed", job, h, other == found.end() ? nullptr : &*other, &t);
-          continue;
-        }
-        // Two minutes at a job's start are nobody's idle time (docs/simulate.md, Incidents).
-        const Micros edge = Micros{interval_} * kMicrosPerSecond;
-        const Micros begin = t.from <= job.start ? std::max(edge, 2 * kMicrosPerMinute) : edge;
-        if (std::abs(s->from - t.from) <= begin && std::abs(s->to - t.to) <= edge) continue;
-        ++score.off;
-        Example("edge", job, h, &*s, &t);
+      if (kind == JobKind::kSession) {
+        score_.sessions += std::max(0.0, s.gpu_s - told);
+        continue;
       }
+      score_.states[state].found += s.gpu_s;
+      score_.idle_found += s.gpu_s;
     }
+    for (const IdleTruth& t : job.idle)
+      for (size_t g = 0; g < list.size(); ++g)
+        if (IsOf(t, job, uuids[g])) Find(job, t, g, held_[list[g]], found);
+  }
+
+  // What was told of one GPU's time in a state.
+  void Find(const JobTruth& job, const IdleTruth& t, size_t g, const HeldLane& h,
+            const std::vector<fleet::IdleStretch>& found) {
+    const size_t state = StateOf(t, h);
+    IdleStateScore& score = score_.states[state];
+    const double gpu_s = ToSeconds(t.to - t.from) * h.share;
+    score.truth += gpu_s;
+    score_.idle_truth += gpu_s;
+    if (state != StateOf(t.state)) score_.emptied += gpu_s;
+    if (t.to - t.from < Least(t, job, h) + interval_ * kMicrosPerSecond) {
+      score.brief += gpu_s;
+      return;
+    }
+    ++score.stretches;
+    const auto overlaps = [&](const fleet::IdleStretch& f) {
+      return f.gpu == g && f.from < t.to && f.to > t.from;
+    };
+    const auto s = std::ranges::find_if(found, [&](const fleet::IdleStretch& f) {
+      return overlaps(f) && state == size_t(f.state);
+    });
+    if (s == found.end()) {
+      ++score.missed;
+      const auto other = std::ranges::find_if(found, overlaps);
+      return Example("missed", job, h, other == found.end() ? nullptr : &*other, &t);
+    }
+    // Two minutes at a job's start are nobody's idle time (docs/simulate.md, Incidents).
+    const Micros edge = Micros{interval_} * kMicrosPerSecond;
+    const Micros begin = t.from <= job.start ? std::max(edge, 2 * kMicrosPerMinute) : edge;
+    if (std::abs(s->from - t.from) <= begin && std::abs(s->to - t.to) <= edge) return;
+    ++score.off;
+    Example("edge", job, h, &*s, &t);
   }
 
   void Example(std::string_view what, const JobTruth& job, const HeldLane& h,
@@ -253,24 +282,24 @@ class JudgedFleet {
 std::string IdleScoreText(const IdleScore& s) {
   std::string out = fmt::format(
       "held {:.0f} GPU-h; idle {:.1f}, told {:.1f} ({:+.2f} %); accused {:.2f} GPU-h ({:.4f} % of "
-      "held); services {:.1f}\n",
+      "held; sessions on shared GPUs {:.2f}); services {:.1f}; jobs without memory {:.1f}\n",
       s.held / 3600, s.idle_truth / 3600, s.idle_found / 3600,
       100 * (s.idle_found / s.idle_truth - 1), s.accused / 3600, 100 * s.accused / s.held,
-      s.services / 3600);
+      s.sessions / 3600, s.services / 3600, s.emptied / 3600);
   for (size_t k = 0; k < fleet::kIdleStates; ++k) {
     const IdleStateScore& x = s.states[k];
     if (x.truth <= 0 && x.found <= 0) continue;
     out += fmt::format(
-        "    {:18} true {:8.1f} (brief {:.1f}) told {:8.1f} right {:8.1f} GPU-h; of {} stretches "
-        "{} missed, {} "
-        "with an edge off\n",
-        fleet::kIdleStateNames[k], x.truth / 3600, x.brief / 3600, x.found / 3600, x.both / 3600,
-        x.stretches, x.missed, x.off);
+        "    {:18} true {:8.1f} (brief {:.1f}) told {:8.1f} ({:+.2f} %, open {:.1f}) right {:8.1f} "
+        "GPU-h; of {} stretches {} missed, {} with an edge off\n",
+        fleet::kIdleStateNames[k], x.truth / 3600, x.brief / 3600, x.found / 3600,
+        100 * (x.found / x.truth - 1), x.open / 3600, x.both / 3600, x.stretches, x.missed, x.off);
   }
   return out;
 }
 
-// FLOPWATCH_IDLE_SEEDS=N: N fleets of 512 GPUs and two days of each preset, with what was wrong.
+// FLOPWATCH_IDLE_SEEDS=N: N fleets of 512 GPUs and two days of each preset, with what was wrong,
+// from FLOPWATCH_IDLE_FIRST_SEED on.
 class IdleHeldTest : public testing::TestWithParam<Preset> {
  protected:
   static IdleScore Measure(const FleetOptions& options) {
@@ -288,24 +317,33 @@ TEST_P(IdleHeldTest, WhatIsIdleIsFoundAndNothingElseIsAccused) {
   const char* seeds = std::getenv("FLOPWATCH_IDLE_SEEDS");
   const uint64_t more = seeds == nullptr ? 0 : std::strtoull(seeds, nullptr, 10);
   IdleScore all = more > 0 ? IdleScore() : Measure(Options(GetParam(), 256, 36, Faults::kAll, 300));
-  for (uint64_t seed = 301; seed < 301 + more; ++seed) {
+  const char* from = std::getenv("FLOPWATCH_IDLE_FIRST_SEED");
+  const uint64_t first = from == nullptr ? 301 : std::strtoull(from, nullptr, 10);
+  for (uint64_t seed = first; seed < first + more; ++seed) {
     const IdleScore s = Measure(Options(GetParam(), 512, 48, Faults::kAll, seed));
     fmt::print("{} seed {}: {}{}", PresetName(GetParam()), seed, IdleScoreText(s), s.examples);
     all += s;
   }
   fmt::print("{}: {}", PresetName(GetParam()), IdleScoreText(all));
   EXPECT_GT(all.idle_truth, 0);
-  EXPECT_LT(all.accused, .001 * all.held);
+  EXPECT_LT(all.accused, .0003 * all.held);
+  EXPECT_LT(all.accused - all.sessions, .0001 * all.held);
+  double told = 0;  // that could be
+  for (const IdleStateScore& s : all.states) told += s.truth - s.brief;
+  EXPECT_GE(all.idle_found, .99 * told);
+  EXPECT_LE(all.idle_found, 1.01 * all.idle_truth);
   for (size_t k = 0; k < fleet::kIdleStates; ++k) {
     const IdleStateScore& s = all.states[k];
     SCOPED_TRACE(fleet::kIdleStateNames[k]);
-    EXPECT_EQ(s.off, 0);
-    // Jobs of the seren preset that idle hold no memory: they have no process.
-    const bool no_memory = GetParam() == Preset::kSeren && IdleState(k) == IdleState::kNoWork;
-    if (no_memory) continue;
-    // What is missed: starts of single GPUs that may be a notebook's pauses, and what is of jobs
-    // that began before the first row, of which nobody knows what they did before.
-    EXPECT_GE(s.both, .9 * (s.truth - s.brief));
+    // All GPUs of a job that evaluated just before it hung.
+    EXPECT_LE(s.off, more > 0 ? 4 : 0);
+    // A hang before a job's first tensor work is not told from a code without any, nor a board that
+    // got empty where the job's work takes no memory either.
+    const double least = IdleState(k) == IdleState::kHung        ? (more > 0 ? .94 : .99)
+                         : IdleState(k) == IdleState::kNoProcess ? .98
+                                                                 : .99;
+    EXPECT_GE(s.both, least * (s.truth - s.brief));
+    EXPECT_LE(s.found - s.both - s.open, .01 * s.truth + 2 * 3600);
   }
 }
 

@@ -44,7 +44,8 @@ inline constexpr double kEmptyAtMost_mib = 1536;
 inline constexpr Micros kMinNoProcess = 15 * kMicrosPerMinute;
 // Checkpoints, data loading and evaluation pause healthy jobs for 5 to 60 minutes; sites that
 // cancel idle jobs wait one to two hours.
-inline constexpr Micros kMinNoWork = 62 * kMicrosPerMinute;
+// Seconds more, because an edge within a row is known no better.
+inline constexpr Micros kMinNoWork = 62 * kMicrosPerMinute + 10 * kMicrosPerSecond;
 // Containers are pulled, checkpoints are read, graphs are compiled within twenty minutes. A first
 // pause that is like the job's others is one of them: it must be longer than any of those by this
 // factor, and a GPU that pauses for so much of its time anyway (somebody's notebook) has no start.
@@ -53,8 +54,17 @@ inline constexpr double kStartupOverPauses = 1.5;
 inline constexpr double kPausesAnyway = .25;
 // So much must be known of what a single GPU does otherwise: notebooks have one.
 inline constexpr Micros kMinKnownOfStart = 30 * kMicrosPerMinute;
-// A job that is over and never ran anything paused from nothing.
-inline constexpr Micros kMinNeverWorked = 15 * kMicrosPerMinute;
+// What has less memory in use than this share of the least that its work takes has loaded nothing
+// yet: a start, whatever its later pauses are like, for as long as no process at all would be one.
+inline constexpr double kLoaded = .8;
+inline constexpr Micros kMinUnloadedStart = kMinNoProcess;
+// What loaded all of it at once is at a pause like any other.
+inline constexpr Micros kMinLoading = 5 * kMicrosPerMinute;
+// A job that is over and never ran anything, or not on this GPU, paused from nothing. Two minutes
+// are what it takes to begin.
+inline constexpr Micros kMinNeverWorked = 2 * kMicrosPerMinute;
+// Of a part of a GPU, which is what people try things on.
+inline constexpr Micros kMinNeverWorkedShared = 15 * kMicrosPerMinute;
 // torch.distributed gives a collective ten minutes before it calls it hung.
 inline constexpr Micros kMinBarrier = 10 * kMicrosPerMinute;
 inline constexpr Micros kMinHung = 10 * kMicrosPerMinute;
@@ -62,7 +72,7 @@ inline constexpr Micros kMinHung = 10 * kMicrosPerMinute;
 inline constexpr Micros kMinHungRunning = 30 * kMicrosPerMinute;
 // A job may end in an ordinary pause.
 inline constexpr Micros kMinAfterLastOutput = kMinNoWork;
-// A job must have had the time to use all of its GPUs.
+// A job that still runs must have had the time to use all of its GPUs.
 inline constexpr Micros kMinUnused = 10 * kMicrosPerMinute;
 
 // --- time without samples ---
@@ -74,7 +84,7 @@ inline constexpr Micros kIdleMaxGap = 2 * kMicrosPerHour;
 // the job shows may be another job's.
 inline constexpr Micros kIdleClockSkew = 5 * kMicrosPerSecond;
 
-// Runs of a sign shorter than this are in sums alone.
+// Runs of a sign shorter than this are in sums alone, but for the first quiet ones.
 inline constexpr Micros kShortestRun = 5 * kMicrosPerMinute;
 inline constexpr size_t kMaxIdleRuns = 8192;  // of one GPU in one job
 

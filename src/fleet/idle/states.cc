@@ -68,9 +68,63 @@ bool BoardIsEmpty(const IdleRun& run, const IdleGpu& gpu) {
   return !(gpu.track->least_memory_at_work_mib() <= empty + kEmptyMargin_mib);
 }
 
+// Whether the job has a part of the GPU.
+bool IsShared(const IdleRun& run) { return run.gpu_s < .99 * run.covered_s; }
+
+// Whether a process held memory on it for most of the time that is known.
+bool HasProcess(const IdleGpu& gpu) {
+  double held = 0;
+  for (const IdleRun& run : gpu.track->runs())
+    if (!std::isnan(run.memory_max_mib) && !BoardIsEmpty(run, gpu)) held += run.covered_s;
+  return 2 * held > gpu.track->all_s();
+}
+
+// How long of a start nothing was loaded: less memory in use than the work takes. A process that
+// pauses keeps what it has; one that has not begun has next to nothing. nullopt: memory tells
+// nothing, because it is not known, or because the work takes none.
+std::optional<Micros> Unloaded(const IdleGpu& gpu, absl::Span<const IdleRun> start) {
+  const double loaded = kLoaded * gpu.track->least_memory_at_work_mib();
+  const double empty =
+      std::isnan(gpu.empty_memory_mib) ? 0 : std::min(gpu.empty_memory_mib, kEmptyAtMost_mib);
+  if (!(loaded > empty + kEmptyMargin_mib)) return std::nullopt;
+  Micros out = 0;
+  for (const IdleRun& run : start) {
+    if (std::isnan(run.memory_max_mib)) continue;
+    if (run.memory_max_mib < loaded) out += Known(run);
+  }
+  return out;
+}
+
+// Quiet runs without anything between them, as one or the other.
+struct QuietPart {
+  bool empty = false;  // the board
+  absl::Span<const IdleRun> runs;
+};
+
+// An empty board is a state where it lasts; until then it is how processes begin, end and restart,
+// and belongs to the quiet time around it.
+std::vector<QuietPart> PartsOf(const IdleGpu& gpu, absl::Span<const IdleRun> runs) {
+  const bool held =
+      std::ranges::any_of(runs, [&](const IdleRun& run) { return !BoardIsEmpty(run, gpu); });
+  std::vector<QuietPart> out;
+  size_t from = 0;  // of the part that is last in `out`
+  for (size_t k = 0; k < runs.size(); ++k) {
+    const bool empty = BoardIsEmpty(runs[k], gpu) && (!held || Known(runs[k]) >= kMinNoProcess);
+    if (out.empty() || out.back().empty != empty) {
+      from = k;
+      out.push_back({empty, {}});
+    }
+    out.back().runs = runs.subspan(from, k + 1 - from);
+  }
+  return out;
+}
+
 class JobJudge {
  public:
-  explicit JobJudge(const IdleJob& job) : job_(job), work_(WorkOf(job)) {}
+  explicit JobJudge(const IdleJob& job) : job_(job), work_(WorkOf(job)) {
+    never_ = job_.ended && work_.last == 0 && job_.worked_before == false;
+    has_process_ = work_.last == 0 && std::ranges::any_of(job_.gpus, HasProcess);
+  }
 
   std::vector<IdleStretch> Judge() {
     FindWaits();
@@ -94,16 +148,19 @@ class JobJudge {
   }
 
  private:
-  bool IsUnused(const IdleGpu& gpu) const {
+  bool IsUnused(const IdleGpu& gpu, absl::Span<const IdleRun> runs) const {
     // Where nobody knows what was before, what is known counts.
     if (gpu.track->last_active() != 0 || gpu.worked_before.value_or(false)) return false;
-    if (job_.to - job_.from < kMinUnused) return false;
-    return work_.last != 0 || (gpu.worked_before && job_.worked_before.value_or(false));
+    if (job_.to - job_.from < (job_.ended ? kMinNeverWorked : kMinUnused)) return false;
+    if (work_.last != 0 || (gpu.worked_before && job_.worked_before.value_or(false))) return true;
+    // Nothing ran anywhere: it was not used where others of the job had a process at least.
+    return has_process_ &&
+           std::ranges::all_of(runs, [&](const IdleRun& run) { return BoardIsEmpty(run, gpu); });
   }
 
   void JudgeSpin(size_t g, const IdleRun& run) {
     if (!MaySpin(run, work_)) return;
-    if (!IsShared(run) && !IsNoWork(run, *job_.gpus[g].track, work_)) return;
+    if (!IsOfAll(run) && !IsNoWork(run, *job_.gpus[g].track, work_)) return;
     const bool never_back = work_.last <= run.from + kSameEdge;
     const Micros least = job_.ended ? kMinHung : kMinHungRunning;
     const bool hung = never_back && Known(run) >= least;
@@ -116,7 +173,7 @@ class JobJudge {
     const Micros from = runs.front().from, to = runs.back().to, length = Known(runs);
     const bool tensor = work_.tensor && gpu.track->last_tensor() != 0;
     const Micros last = tensor ? gpu.track->last_tensor() : gpu.track->last_active();
-    if (IsUnused(gpu)) return AddAll(g, IdleState::kUnusedGpu, runs);
+    if (IsUnused(gpu, runs)) return AddAll(g, IdleState::kUnusedGpu, runs);
     if (last > to - kSameEdge && IsStart(gpu, from)) {
       if (length >= LeastStart(gpu, runs)) AddAll(g, IdleState::kStartup, runs);
       return;
@@ -124,14 +181,15 @@ class JobJudge {
     // Of this GPU: others of the job may still work.
     const bool tail = job_.ended && to >= job_.to - kSameEdge && from >= last - kSameEdge &&
                       (last != 0 || gpu.worked_before.value_or(false));
-    const bool never = job_.ended && work_.last == 0 && job_.worked_before == false;
-    for (const IdleRun& run : runs) {
-      if (BoardIsEmpty(run, gpu)) {
-        if (Known(run) >= kMinNoProcess) Add(g, IdleState::kNoProcess, run);
+    const Micros never = IsShared(runs.front()) ? kMinNeverWorkedShared : kMinNeverWorked;
+    for (const QuietPart& part : PartsOf(gpu, runs)) {
+      const Micros known = Known(part.runs);
+      if (part.empty) {
+        if (known >= (never_ ? never : kMinNoProcess)) AddAll(g, IdleState::kNoProcess, part.runs);
       } else if (tail) {
-        if (length >= kMinAfterLastOutput) Add(g, IdleState::kAfterLastOutput, run);
-      } else if (Known(run) >= (never ? kMinNeverWorked : kMinNoWork)) {
-        Add(g, IdleState::kNoWork, run);
+        if (length >= kMinAfterLastOutput) AddAll(g, IdleState::kAfterLastOutput, part.runs);
+      } else if (known >= (never_ ? never : kMinNoWork)) {
+        AddAll(g, IdleState::kNoWork, part.runs);
       }
     }
   }
@@ -147,6 +205,10 @@ class JobJudge {
   Micros LeastStart(const IdleGpu& gpu, absl::Span<const IdleRun> start) const {
     // The job itself has begun long ago: it is a pause of this GPU.
     if (start.back().to > work_.first + kSameEdge) return kMinNoWork;
+    if (const std::optional<Micros> unloaded = Unloaded(gpu, start)) {
+      if (*unloaded >= kMinUnloadedStart) return kMinUnloadedStart;
+      if (*unloaded < kMinLoading) return kMinNoWork;
+    }
     Micros longest = 0;
     double all = gpu.track->all_s(), quiet = gpu.track->all_quiet_s();
     for (const IdleRun& run : start) all -= run.covered_s, quiet -= run.covered_s;
@@ -222,7 +284,7 @@ class JobJudge {
   }
 
   // Whether nearly all GPUs whose tensor activity is known do it together.
-  bool IsShared(const IdleRun& run) const {
+  bool IsOfAll(const IdleRun& run) const {
     return std::ranges::any_of(waits_, [&](const Wait& w) {
       return w.gpus >= 2 && static_cast<double>(w.gpus) >= kSpinTogether * known_ &&
              IsOf(w, run.from, run.to);
@@ -260,7 +322,9 @@ class JobJudge {
 
   const IdleJob& job_;
   const JobWork work_;
-  double known_ = 0;  // GPUs whose tensor activity is
+  bool never_ = false;        // the job is over, and nothing ever ran
+  bool has_process_ = false;  // nothing is known to have run, and some process held memory
+  double known_ = 0;          // GPUs whose tensor activity is
   std::vector<Wait> waits_;
   std::vector<IdleStretch> out_;
 };

@@ -56,11 +56,14 @@ void IdleTrack::Add(const IdleReading& reading, double share, double power_limit
   clipped.from = std::max({reading.from, from_, seen_to_});
   clipped.to = std::min(reading.to, to_);
   if (clipped.from >= clipped.to) return;
+  // The memory in use is that of the row's end, when the job may have left the GPU.
+  if (reading.to > to_ - kIdleClockSkew)
+    clipped.memory_mib = std::numeric_limits<double>::quiet_NaN();
   const double seconds = ToSeconds(clipped.to - clipped.from), duty = reading.Duty();
   Row row{.sign = SignOf(reading, duty, power_limit_w),
           .duty = duty,
           .tensor = reading.tensor_active,
-          .memory = reading.memory_mib,
+          .memory = clipped.memory_mib,
           .length = clipped.to - clipped.from,
           .share = share};
   const double summed = share * SummedSeconds(clipped.from, clipped.to);
@@ -204,7 +207,9 @@ void IdleTrack::Close(const Making& made, const Making& after) {
   closed_quiet_to_ = quiet ? run.to : 0;
   const bool followed = quiet && !after.empty() && after.run.sign == IdleSign::kQuiet;
   if (run.sign == IdleSign::kWork) return;
-  if (run.to - run.from < kShortestRun && !run.follows && !followed) return;
+  // Before anything ran a short one matters, too: nothing may come after it.
+  const bool first = quiet && first_active_ == 0;
+  if (run.to - run.from < kShortestRun && !run.follows && !followed && !first) return;
   if (runs_.size() < kMaxIdleRuns) runs_.push_back(run);
 }
 

@@ -44,8 +44,8 @@ std::string Seen(const IdleHeld& h) {
     case IdleState::kUnusedGpu:
       return h.began_before
                  ? "nothing ran here, in all the time that was read, while other GPUs of "
-                   "the job worked"
-                 : "nothing ever ran here while other GPUs of the job worked";
+                   "the job were in use"
+                 : "nothing ever ran here while other GPUs of the job were in use";
   }
   return "";
 }

@@ -50,6 +50,9 @@ constexpr double kLeastBriefDuty = .12;
 // A drop within a run is so many times what the levels scatter that runs begin with: phases that
 // are drawn from the same levels are not so far apart.
 constexpr double kDropOverScatter = 4;
+// On one GPU people try things, and its level changes with what they try; several that work
+// together run one program. So a drop of a run on one GPU must be as large as this.
+constexpr double kLeastDropAlone = .16;
 
 // Settings with what a run does not say taken from the runs before it, else after it: a job that
 // ended before its first report was no other program.
@@ -171,6 +174,8 @@ class WorkflowJudge {
       std::optional<double> least = LeastDrop(std::move(others));
       // Phases that differ make runs differ: most runs may have one alone.
       if (least) least = std::max(*least, kDropOverScatter * scatter);
+      if (least && measured_[k].setting->gpus == 1)
+        least = std::max(*least, -std::log1p(-kLeastDropAlone));
       // A run that does not shift so far has no such drop.
       if (!least || *shifts[k] < *least / 2) continue;
       if (const auto c = DropWithin(series[k].values, *least, alpha, options_.min_change))
