@@ -55,7 +55,8 @@ class Scrapes {
   struct Exporter {
     std::string name, node;
     std::map<std::string, Stream> streams;  // by replica
-    Micros spoke = 0, usual = 0;            // last, and the time between two scrapes
+    std::string speaker;                    // the replica that spoke last
+    Micros spoke = 0, usual = 0;            // when, and the time between two scrapes
   };
   struct Moment {  // the samples of one scrape
     Micros from = 0, to = 0;

@@ -106,6 +106,6 @@ for preset in presets:
         check(sum(a["gpu_seconds"] for a in of_jobs) <= held, "more is brought than was held")
         check(len(actions) <= 10, "more than ten actions")
         check(all(a["basis"] and a["link"] and a["evidence"] for a in actions), "bare actions")
-print(f"the largest loss first in {right} of {tried} fleets; {with_traceless} if stalls count whose "
-      "price no counter has")
+print(f"the largest loss first in {right} of {tried} fleets; {with_traceless} if stalls count "
+      "whose price no counter has")
 check(right >= 0.9 * tried - 1e-9 or tried < 10 and right >= tried - 1, "not the largest first")

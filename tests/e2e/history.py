@@ -2,9 +2,9 @@
 imported by each way that they offer, and what flopwatch then says of it is what it says of the same
 fleet stored directly (which other tests hold to the truth): the fleet, each job, each GPU-second.
 
-The fleet is scraped by this script as an HA pair of Prometheuses would: what replica b says is new while a
-is away, and not where it asked five seconds after a. In the middle ten minutes are missing. A
-second import, an overlapping one, one by another way, and one that was killed and begun again add
+The fleet is scraped by this script as an HA pair of Prometheuses would: what replica b says is new
+while a is away, and not where it asked five seconds after a. In the middle ten minutes are missing.
+A second import, an overlapping one, one by another way, and one that was killed and begun again add
 nothing.
 
   history.py [GPUS [HOURS]]
@@ -173,7 +173,8 @@ def same(where, ours, direct):
 
 def as_scraped(folder, direct):
     """Outside of the gap the fleet is what it is in a store that its exporters' text went into. Who
-    held a GPU is known by labels here and by the scheduler's file there: an interval at either end."""
+    held a GPU is known by labels here and by the scheduler's file there: an interval at either
+    end."""
     for begin, end in ((START + 120, GAP[0]), (GAP[1] + 120, END)):
         ours, theirs = answers(folder, begin, end), answers(direct, begin, end)
         for key in ("ofu", "gpu_seconds", "observed_gpu_seconds", "lost_gpu_seconds", "energy_j"):
@@ -236,14 +237,16 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if mode == "page":
             return self.answer(200, b"<html>log in</html>", "text/html")
         if mode == "busy" and server.asked % 5 == 2:
-            return self.answer(429 if server.asked % 2 else 503, b"{}", headers=[("Retry-After", "1")])
+            return self.answer(429 if server.asked % 2 else 503, b"{}",
+                               headers=[("Retry-After", "1")])
         if mode == "limited" and b"%5B" in body:  # a range of more than a minute is too much
             asked = re.search(rb"%5B(\d+)ms%5D", body)
             if int(asked[1]) > 100_000:
                 return self.answer(422, b'{"status":"error","error":"too many samples"}')
         request = urllib.request.Request(
             server.upstream + self.path.removeprefix("/prefix"), body or None,
-            {k: v for k, v in self.headers.items() if k.lower() not in ("host", "content-length", "accept-encoding")},
+            {k: v for k, v in self.headers.items()
+             if k.lower() not in ("host", "content-length", "accept-encoding")},
             method=self.command)
         try:
             with urllib.request.urlopen(request, timeout=60) as r:
@@ -252,7 +255,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             status, text, kind = e.code, e.read(), e.headers["Content-Type"]
         big = len(text) > 1000
         if mode == "partial" and big and kind.startswith("application/json"):
-            text = text.replace(b'"status":"success"', b'"status":"success","warnings":["a store is away"]', 1)
+            text = text.replace(b'"status":"success"',
+                                b'"status":"success","warnings":["a store is away"]', 1)
         if mode == "cut" and big:
             self.send_response(status)
             self.send_header("Content-Type", kind)
@@ -278,12 +282,14 @@ def through_proxies(url, first):
         r = run("import", "prometheus", proxy.url, "--way", way, "--into", folder, "--from",
                 str(START), "--to", str(END), "--bearer-token-file", token, "--header",
                 "X-Scope-OrgID: tenant")
-        check(all(h.get("Authorization") == "Bearer s3cret-token" and h.get("X-Scope-OrgID") == "tenant"
-                  for h in proxy.headers_seen), "not every request opened the server")
+        opened = [h.get("Authorization") == "Bearer s3cret-token" and
+                  h.get("X-Scope-OrgID") == "tenant" for h in proxy.headers_seen]
+        check(all(opened), "not every request opened the server")
         check("s3cret" not in r.stdout + r.stderr, "the secret is shown")
         same(f"through a {mode} server", answers(folder), first)
         print(f"through a {mode} server: {proxy.asked} requests")
-    for mode, way, words in (("forbidden", "query", "401"), ("elsewhere", "query", "another server"),
+    for mode, way, words in (("forbidden", "query", "401"),
+                             ("elsewhere", "query", "another server"),
                              ("page", "remote_read", "login page"), ("partial", "query", "partial"),
                              ("cut", "query", "whole answer"), ("cut", "remote_read", ""),
                              ("lying", "remote_read", "")):

@@ -47,16 +47,16 @@ TEST(Scrapes, SamplesThatAreNearlyAlignedAreOneScrapeAndOneSeriesIsInItOnce) {
   Scrapes scrapes;
   scrapes.Add(SeriesOf("a", "", {{10, 1}, {10.5, 2}}));
   scrapes.Add(SeriesOf("b", "", {{10.2, 3}}));
-  EXPECT_THAT(Drained(&scrapes), ElementsAre("10: a{gpu=\"0\"} 1\nb{gpu=\"0\"} 3\n",
-                                             "10: a{gpu=\"0\"} 2\n"));
+  EXPECT_THAT(Drained(&scrapes),
+              ElementsAre("10: a{gpu=\"0\"} 1\nb{gpu=\"0\"} 3\n", "10: a{gpu=\"0\"} 2\n"));
 }
 
 TEST(Scrapes, OneTimeOfASeriesCountsOnceAsWhereChunksOverlap) {
   Scrapes scrapes;
   scrapes.Add(SeriesOf("a", "", {{10, 1}, {40, 2}}));
   scrapes.Add(SeriesOf("a", "", {{40, 2}, {70, 3}, {10, 1}}));
-  EXPECT_THAT(Drained(&scrapes), ElementsAre("10: a{gpu=\"0\"} 1\n", "40: a{gpu=\"0\"} 2\n",
-                                             "70: a{gpu=\"0\"} 3\n"));
+  EXPECT_THAT(Drained(&scrapes),
+              ElementsAre("10: a{gpu=\"0\"} 1\n", "40: a{gpu=\"0\"} 2\n", "70: a{gpu=\"0\"} 3\n"));
 }
 
 // b asks five seconds after a, and alone between 130 and 230.

@@ -18,9 +18,8 @@ TEST(Selector, MatchersOfEveryKindComeBackAsTheyWere) {
 }
 
 TEST(Selector, WhatIsNoMatcherIsRefused) {
-  for (const std::string_view text :
-       {"", "{}", "a", "a=", "a=1", "a=\"1", "a=\"1\"b=\"2\"", "a=\"1\",", "=\"1\"", "a==\"1\"",
-        "a=\"\\", "a=\"1\"}[1h]"})
+  for (const std::string_view text : {"", "{}", "a", "a=", "a=1", "a=\"1", "a=\"1\"b=\"2\"",
+                                      "a=\"1\",", "=\"1\"", "a==\"1\"", "a=\"\\", "a=\"1\"}[1h]"})
     EXPECT_FALSE(ParseMatchers(text).ok()) << text;
 }
 

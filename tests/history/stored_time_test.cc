@@ -13,9 +13,16 @@ TEST(StoredTime, OnlyTimeOfTheWindowThatNoRowStandsForIsNew) {
   stored.Add(7, 120, 130);
   stored.Add(7, 150, 150);  // a first sample: for no time, but it is there
   stored.Settle();
-  for (const auto& [ts, is_new] : {std::pair(100, false), {101, true}, {120, true}, {121, false},
-                                   {130, false}, {131, true}, {150, false}, {151, true},
-                                   {200, true}, {201, false}})
+  for (const auto& [ts, is_new] : {std::pair(100, false),
+                                   {101, true},
+                                   {120, true},
+                                   {121, false},
+                                   {130, false},
+                                   {131, true},
+                                   {150, false},
+                                   {151, true},
+                                   {200, true},
+                                   {201, false}})
     EXPECT_EQ(stored.Of(7, ts).is_new, is_new) << ts;
   EXPECT_TRUE(stored.Of(8, 125).is_new);
   // A row that continues one from before 130 stands for the time since then.
