@@ -18,6 +18,7 @@ using store::Window;
 
 // Samples that are held at once: with their text and the answer that they come in, 100 MB.
 constexpr uint64_t kSliceSamples = 400'000;
+constexpr uint64_t kMostSamples = 10 * kSliceSamples;
 constexpr Micros kFirstSlice = 5 * kMicrosPerMinute, kLongestSlice = 6 * kMicrosPerHour;
 constexpr Micros kLook = 10 * kMicrosPerMinute;
 constexpr Micros kKeepAll = 36'500 * kMicrosPerDay;
@@ -69,14 +70,19 @@ class Importer {
     return absl::OkStatus();
   }
 
-  // Reads all metrics of the window, and hands the scrapes on.
-  Status Take(Window window) {
+  // Reads all metrics of the window, and hands the scrapes on. False, and nothing was handed on: it
+  // has more samples than are to be held at once, as where a fleet begins after weeks of nothing.
+  StatusOr<bool> Take(Window window) {
     for (const std::string& metric : metrics_) {
       if (options_.matchers.empty()) {
         FW_RETURN_IF_ERROR(Read({.metric = metric, .matchers = {}}, window));
       }
       for (const auto& matchers : options_.matchers)
         FW_RETURN_IF_ERROR(Read({.metric = metric, .matchers = matchers}, window));
+      if (scrapes_.samples() > kMostSamples && window.to - window.from > 2 * kMicrosPerMinute) {
+        scrapes_.Clear();
+        return false;
+      }
     }
     last_samples_ = scrapes_.samples();
     samples_ += last_samples_;
@@ -91,7 +97,7 @@ class Importer {
       for (const std::string& line : stats.examples)
         if (result_.examples.size() < 8) result_.examples.push_back(line);
     });
-    return absl::OkStatus();
+    return true;
   }
 
   ImportResult Result(const ingest::StoredTime& stored) {
@@ -198,9 +204,14 @@ StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog
   Importer importer(options, catalog);
   FW_RETURN_IF_ERROR(importer.Open());
   FW_RETURN_IF_ERROR(importer.Start(nullptr, nullptr));
-  const Window look = {std::max(options.window.from, options.window.to - kLook), options.window.to};
-  const Micros begin = MonotonicNow();
-  FW_RETURN_IF_ERROR(importer.Take(look));
+  Window look = {std::max(options.window.from, options.window.to - kLook), options.window.to};
+  Micros begin = MonotonicNow();
+  for (;;) {
+    FW_ASSIGN_OR_RETURN(const bool took, importer.Take(look));
+    if (took) break;
+    look.from = (look.from + look.to) / 2;
+    begin = MonotonicNow();
+  }
   return importer.Look(look, ToSeconds(MonotonicNow() - begin));
 }
 
@@ -221,13 +232,18 @@ StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Cata
     stored.Begin(slice);
     if (!was_empty) FW_RETURN_IF_ERROR(FindStored(store.get(), slice, options.max_span, &stored));
     // What came just before the window tells what its first samples stand for.
-    const Status took = importer.Take({at == all.from ? at - options.max_span : at, slice.to});
+    const StatusOr<bool> took =
+        importer.Take({at == all.from ? at - options.max_span : at, slice.to});
     if (!took.ok()) {
-      const std::string stored_until =
-          at == all.from ? "nothing is stored"
+      const std::string until =
+          at == all.from ? "nothing was taken"
                          : fmt::format("what is before {} is stored", FormatTime(slice.from));
-      return Status(took.code(), fmt::format("{}; {}: the same command again goes on",
-                                             std::string(took.message()), stored_until));
+      return Status(took.status().code(), fmt::format("{}; {}: the same command again goes on",
+                                                      std::string(took.status().message()), until));
+    }
+    if (!*took) {
+      length = std::max(FloorTo((slice.to - slice.from) / 2, kMicrosPerMinute), kMicrosPerMinute);
+      continue;
     }
     FW_RETURN_IF_ERROR(importer.side().pipeline.Flush());
     at = slice.to;

@@ -142,13 +142,17 @@ std::vector<std::pair<Scrapes::Moment, Scrapes::Stream*>> Scrapes::Spoken(Export
   return all;
 }
 
+void Scrapes::Clear() {
+  for (auto& [key, exporter] : exporters_) exporter.streams.clear();
+  samples_ = unnamed_ = 0;
+}
+
 void Scrapes::Drain(absl::FunctionRef<void(const Scrape&)> f) {
   for (auto& [key, exporter] : exporters_) {
     if (exporter.streams.empty()) continue;
     for (const auto& [moment, stream] : Spoken(&exporter)) Write(exporter, moment, stream, f);
-    exporter.streams.clear();
   }
-  samples_ = unnamed_ = 0;
+  Clear();
 }
 
 }  // namespace flopwatch::history

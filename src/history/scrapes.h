@@ -32,6 +32,9 @@ class Scrapes {
   // Series whose exporter cannot be named, because no label says it.
   uint64_t unnamed() const { return unnamed_; }
 
+  // Forgets what was added since the last Drain().
+  void Clear();
+
   struct Scrape {
     std::string_view name, node;  // of the exporter, as ingest::Origin
     Micros ts = 0;

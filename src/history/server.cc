@@ -14,7 +14,7 @@ namespace flopwatch::history {
 namespace {
 
 // The largest answer that is read at once; a window with more is divided.
-constexpr uint64_t kMaxAnswerBytes = 64ull << 20;
+constexpr uint64_t kMaxAnswerBytes = 16ull << 20;
 constexpr Micros kFirstWait = kMicrosPerSecond, kLongestWait = kMicrosPerMinute;
 constexpr Micros kStopLook = 50 * kMicrosPerMilli;
 

@@ -88,6 +88,15 @@ TEST(Scrapes, AWindowsEdgeIsNoSilence) {
                                              "160: a{gpu=\"0\"} 1\n"));
 }
 
+TEST(Scrapes, WhatWasTooMuchIsForgottenAndAskedForAgain) {
+  Scrapes scrapes;
+  scrapes.Add(SeriesOf("a", "", {{10, 1}, {40, 2}}));
+  scrapes.Clear();
+  EXPECT_EQ(scrapes.samples(), 0u);
+  scrapes.Add(SeriesOf("a", "", {{10, 1}}));
+  EXPECT_THAT(Drained(&scrapes), ElementsAre("10: a{gpu=\"0\"} 1\n"));
+}
+
 TEST(Scrapes, ASeriesWithoutAnExporterIsCountedAndLeftOut) {
   Scrapes scrapes;
   telemetry::MetricSeries series;
