@@ -21,6 +21,8 @@ constexpr uint64_t kSliceSamples = 400'000;
 constexpr uint64_t kMostSamples = 10 * kSliceSamples;
 constexpr Micros kFirstSlice = 5 * kMicrosPerMinute, kLongestSlice = 6 * kMicrosPerHour;
 constexpr Micros kLook = 10 * kMicrosPerMinute;
+// An hour is sealed a minute after its end (docs/store.md).
+constexpr Micros kSealedAfter = kMicrosPerHour + 2 * kMicrosPerMinute;
 constexpr Micros kKeepAll = 36'500 * kMicrosPerDay;
 
 std::vector<std::string> MetricsOfGpus(const std::vector<std::string>& names) {
@@ -259,6 +261,9 @@ StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Cata
   importer.side().pipeline.Settle();
   FW_RETURN_IF_ERROR(importer.side().pipeline.Flush());
   importer.End();
+  // Hours of the past are over: who opens the directory next finds files, not logs to replay.
+  FW_RETURN_IF_ERROR(store->RollUp());
+  FW_RETURN_IF_ERROR(store->Seal(all.to + kSealedAfter));
   return importer.Result(stored);
 }
 
