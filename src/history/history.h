@@ -64,6 +64,7 @@ class Server {
   const Access access_;
   std::string name_;
   uint64_t requests_ = 0, bytes_ = 0;
+  bool answered_ = false;
 };
 
 // What a request is about: a metric, and what its labels must be.

@@ -77,7 +77,10 @@ StatusOr<Reply> Server::Ask(std::string_view method, const std::string& url, std
     if (requests_++ > 0 && access_.pause > 0) FW_RETURN_IF_ERROR(Wait(access_.pause));
     auto got = net::Fetch(url, options);
     if (got.ok()) bytes_ += got->body.size();
-    if (!MayPass(got) || attempt >= access_.tries) {
+    // A server that has never answered is more often a wrong address than one that is away.
+    const bool never = !got.ok() && !answered_;
+    answered_ = answered_ || got.ok();
+    if (!MayPass(got) || never || attempt >= access_.tries) {
       if (!got.ok()) return Annotate(got.status(), name_);
       return Reply{.status = got->status,
                    .type = std::string(got->Header("content-type").value_or("")),

@@ -2,6 +2,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <memory>
 #include <string>
 #include <vector>
@@ -112,6 +113,10 @@ StatusOr<history::ImportOptions> OptionsOf(const PrometheusImport& o) {
   return options;
 }
 
+std::string WholeSeconds(double seconds) {
+  return FormatDuration(static_cast<Micros>(std::ceil(seconds)) * kMicrosPerSecond);
+}
+
 std::string Listed(const std::map<std::string, uint64_t>& counts) {
   std::vector<std::string> parts;
   for (const auto& [name, n] : counts)
@@ -148,8 +153,7 @@ Table LookTable(const FirstLook& look, store::Window window) {
   add("jobs", count(static_cast<double>(look.jobs)), "named by labels in the last ten minutes");
   add("samples", count(static_cast<double>(look.samples) * times),
       fmt::format("about, in {}", FormatDuration(window.to - window.from)));
-  add("time", FormatDuration(static_cast<Micros>(look.seconds * times * kMicrosPerSecond)),
-      "about, with storing somewhat more");
+  add("time", WholeSeconds(look.seconds * times), "about, with storing somewhat more");
   add("bytes", fmt::format("{} MB", count(static_cast<double>(look.samples) * times * 2.1 / 1e6)),
       "about, on the disk");
   for (const auto& [reason, gpus] : look.not_computable)
@@ -200,8 +204,7 @@ Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
         "{:3.0f} %  until {}  {} samples, {} a second, {} left", share * 100, FormatTime(p.done),
         Count(p.samples),
         Count(static_cast<int64_t>(static_cast<double>(p.samples) / std::max(spent, 1e-3))),
-        FormatDuration(
-            static_cast<Micros>(spent * (1 - share) / std::max(share, 1e-6) * kMicrosPerSecond))));
+        WholeSeconds(spent * (1 - share) / std::max(share, 1e-6))));
   };
   FW_ASSIGN_OR_RETURN(const ImportResult result, history::Import(options, catalog));
   SayResult(context, result, o);
