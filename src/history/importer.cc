@@ -64,6 +64,7 @@ class Importer {
   Status Start(store::Store* store, const ingest::StoredTime* stored) {
     ingest::PipelineOptions pipeline;
     pipeline.backfill = true;
+    pipeline.maintenance = false;  // it is done window by window
     pipeline.max_age = kKeepAll;
     pipeline.max_span = options_.max_span;
     pipeline.stored_time = stored;
@@ -248,6 +249,8 @@ StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Cata
       continue;
     }
     FW_RETURN_IF_ERROR(importer.side().pipeline.Flush());
+    // Hours of the past are over: who opens the directory next finds files, not logs to replay.
+    FW_RETURN_IF_ERROR(store->Seal(slice.to));
     at = slice.to;
     if (options.progress)
       options.progress(
@@ -261,7 +264,6 @@ StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Cata
   importer.side().pipeline.Settle();
   FW_RETURN_IF_ERROR(importer.side().pipeline.Flush());
   importer.End();
-  // Hours of the past are over: who opens the directory next finds files, not logs to replay.
   FW_RETURN_IF_ERROR(store->RollUp());
   FW_RETURN_IF_ERROR(store->Seal(all.to + kSealedAfter));
   return importer.Result(stored);
