@@ -2,11 +2,10 @@
 // `query` costs.
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "base/json_read.h"
 #include "base/text.h"
 #include "history/history.h"
+#include "history/json_series.h"
 #include "net/http.h"
 
 namespace flopwatch::history {
@@ -55,24 +54,13 @@ class ExportWay : public Way {
       return absl::DataLossError(
           fmt::format("{}: a series of the export has {} values and {} times", server_.name(),
                       values.size(), times.size()));
-    telemetry::MetricSeries series;
-    const Json::Object& labels = json["metric"].object();
-    std::vector<std::string> texts;
-    texts.reserve(labels.size());
-    for (const auto& [key, value] : labels) texts.push_back(value.text());
-    for (size_t k = 0; k < labels.size(); ++k) series.Add(labels[k].first, texts[k]);
+    JsonSeries series(json);
     for (size_t k = 0; k < values.size(); ++k) {
-      const auto ms = times[k].integer();
-      if (!ms.has_value() || *ms < 0 || *ms > 100'000'000'000'000)
+      if (!series.Add(times[k].number(), values[k].number(), window))
         return absl::DataLossError(
             fmt::format("{}: a sample without a credible time", server_.name()));
-      const Micros ts = *ms * kMicrosPerMilli;
-      const auto value = values[k].number();  // null: a staleness marker, or NaN
-      if (ts <= window.from || ts > window.to || !value.has_value() || !std::isfinite(*value))
-        continue;
-      series.points.push_back({ts, *value});
     }
-    if (!series.points.empty()) visit(series);
+    if (!series.series().points.empty()) visit(series.series());
     return absl::OkStatus();
   }
 

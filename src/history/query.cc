@@ -2,11 +2,13 @@
 // own times. Everything with Prometheus' API has it.
 #include <fmt/format.h>
 
-#include <cmath>
+#include <optional>
+#include <string>
 
 #include "base/json_read.h"
 #include "base/text.h"
 #include "history/history.h"
+#include "history/json_series.h"
 #include "net/http.h"
 #include "telemetry/value.h"
 
@@ -39,28 +41,24 @@ class QueryWay : public Way {
 
  private:
   Status Give(const Json& one, store::Window window, Visit visit) const {
-    telemetry::MetricSeries series;
-    const Json::Object& labels = one["metric"].object();
-    std::vector<std::string> values;
-    values.reserve(labels.size());
-    for (const auto& [key, value] : labels) values.push_back(value.text());
-    for (size_t k = 0; k < labels.size(); ++k) series.Add(labels[k].first, values[k]);
+    JsonSeries series(one);
     for (const Json& point : one["values"].array()) {
       const Json::Array& pair = point.array();
-      const auto at = pair.size() == 2 ? pair[0].number() : std::nullopt;
-      if (!at.has_value() || *at < 0 || *at > 1e11)
+      if (pair.size() != 2)
+        return absl::DataLossError(fmt::format("{}: a sample is no pair", server_.name()));
+      const std::string text = pair[1].text();
+      const telemetry::ParsedValue value = telemetry::ParseValue(text);
+      if (value.kind == telemetry::ValueKind::kMalformed)
+        return absl::DataLossError(
+            fmt::format("{}: '{}' is no value of a sample", server_.name(), Printable(text, 40)));
+      std::optional<double> ms = pair[0].number();
+      if (ms.has_value()) ms = *ms * 1e3;
+      const bool number = value.kind == telemetry::ValueKind::kNumber;
+      if (!series.Add(ms, number ? std::optional(value.value) : std::nullopt, window))
         return absl::DataLossError(
             fmt::format("{}: a sample without a credible time", server_.name()));
-      const Micros ts = static_cast<Micros>(std::llround(*at * 1e3)) * kMicrosPerMilli;
-      if (ts <= window.from || ts > window.to) continue;
-      const telemetry::ParsedValue value = telemetry::ParseValue(pair[1].text());
-      if (value.kind == telemetry::ValueKind::kMalformed)
-        return absl::DataLossError(fmt::format("{}: '{}' is no value of a sample", server_.name(),
-                                               Printable(pair[1].text(), 40)));
-      // NaN says nothing.
-      if (value.kind == telemetry::ValueKind::kNumber) series.points.push_back({ts, value.value});
     }
-    if (!series.points.empty()) visit(series);
+    if (!series.series().points.empty()) visit(series.series());
     return absl::OkStatus();
   }
 
