@@ -26,6 +26,10 @@ class ExportWay : public Way {
                         net::PercentEncode(selector.Text()),
                         static_cast<double>(window.from + kMicrosPerMilli) / kMicrosPerSecond,
                         static_cast<double>(window.to) / kMicrosPerSecond)));
+    if (works_ && (reply.status == 400 || reply.status == 413)) {
+      return absl::ResourceExhaustedError(
+          fmt::format("{}: HTTP {}: {}", server_.name(), reply.status, Printable(reply.body, 200)));
+    }
     if (reply.status == 404 || reply.status == 405 || reply.status == 400)
       return absl::UnimplementedError(
           fmt::format("{}: has no /api/v1/export; it is no VictoriaMetrics", server_.name()));
@@ -43,6 +47,7 @@ class ExportWay : public Way {
       FW_RETURN_IF_ERROR(Give(rest.substr(0, end), window, visit));
       rest.remove_prefix(end + 1);
     }
+    works_ = true;
     return absl::OkStatus();
   }
 
@@ -65,6 +70,7 @@ class ExportWay : public Way {
   }
 
   Server& server_;
+  bool works_ = false;  // it has answered: what it refuses now is this window
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <utility>
 
+#include "absl/container/flat_hash_set.h"
 #include "history/scrapes.h"
 #include "ingest/pipeline.h"
 #include "ingest/stored_time.h"
@@ -177,25 +178,30 @@ FirstLook Importer::Look(Window looked_at, double seconds) {
   return look;
 }
 
-// What the store has of the window, into `stored`. A row that ends later may reach back into it.
+// What the store has of the window, which is of one hour, into `stored`. A row that ends later may
+// reach back into it.
 Status FindStored(store::Store* store, Window window, Micros max_span, ingest::StoredTime* stored) {
-  absl::flat_hash_map<int32_t, double> raw_s;
+  absl::flat_hash_set<int32_t> has_raw;
+  // Rollups are by minutes: both are asked of the same ones.
+  const Window rolled_up = {FloorTo(window.from, kMicrosPerMinute),
+                            FloorTo(window.to + kMicrosPerMinute - 1, kMicrosPerMinute)};
   const Window reach = {window.from - max_span, window.to + 4 * max_span};
   FW_RETURN_IF_ERROR(
       store->VisitGpuRows(reach, {}, store::RowOrder::kAny, [&](const store::GpuRows& rows) {
         for (size_t k = 0; k < rows.count; ++k) {
           const Micros from = rows.ts[k] - rows.span_ms[k] * kMicrosPerMilli;
           stored->Add(rows.entity[k], from, rows.ts[k]);
-          const Micros overlap = std::min(rows.ts[k], window.to) - std::max(from, window.from);
-          if (overlap > 0) raw_s[rows.entity[k]] += ToSeconds(overlap);
+          if (rows.ts[k] >= rolled_up.from && rows.ts[k] < rolled_up.to)
+            has_raw.insert(rows.entity[k]);
         }
         return absl::OkStatus();
       }));
-  // Where raw rows went for their age, rollups say that there was something.
-  FW_ASSIGN_OR_RETURN(const std::vector<store::GpuUsage> rolled, store->UsageByGpu(window));
+  // Where raw rows went for their age, which they do by hours, rollups say that there was
+  // something.
+  FW_ASSIGN_OR_RETURN(const std::vector<store::GpuUsage> rolled, store->UsageByGpu(rolled_up));
   for (const store::GpuUsage& g : rolled) {
-    const double more = g.sums.ofu.observed_s - raw_s[g.entity];
-    if (more > ToSeconds(2 * max_span)) stored->Add(g.entity, window.from, window.to);
+    if (g.sums.ofu.observed_s > 0 && !has_raw.contains(g.entity))
+      stored->Add(g.entity, window.from, window.to);
   }
   stored->Settle();
   return absl::OkStatus();
@@ -231,7 +237,9 @@ StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Cata
   const Window all = options.window;
   Micros length = kFirstSlice;
   for (Micros at = all.from; at < all.to;) {
-    const Window slice = {at, std::min(at + length, all.to)};
+    Window slice = {at, std::min(at + length, all.to)};
+    // Of an hour there are all raw rows or none.
+    if (!was_empty) slice.to = std::min(slice.to, FloorTo(at, kMicrosPerHour) + kMicrosPerHour);
     stored.Begin(slice);
     if (!was_empty) FW_RETURN_IF_ERROR(FindStored(store.get(), slice, options.max_span, &stored));
     // What came just before the window tells what its first samples stand for.

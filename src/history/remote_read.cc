@@ -34,6 +34,10 @@ class RemoteReadWay : public Way {
     const telemetry::ReadForm form = telemetry::ReadFormOf(reply.type);
     // VictoriaMetrics says 400, proxies all sorts.
     if (reply.status == 401 || reply.status == 403) return CheckAnswer(server_, reply);
+    if (works_ && (reply.status == 400 || reply.status == 413 || reply.status == 422)) {
+      return absl::ResourceExhaustedError(
+          fmt::format("{}: HTTP {}: {}", server_.name(), reply.status, Printable(reply.body, 200)));
+    }
     if (reply.status / 100 == 4 || (reply.status == 200 && form == telemetry::ReadForm::kOther)) {
       return absl::UnimplementedError(fmt::format("{}: has no remote read (HTTP {}, '{}')",
                                                   server_.name(), reply.status,
@@ -59,6 +63,7 @@ class RemoteReadWay : public Way {
           "{}: {} has chunks of encoding {}, which is not read; try --way query", server_.name(),
           selector.metric, telemetry::ChunkEncodingName(stats.other_chunks.begin()->first)));
     }
+    works_ = true;
     return absl::OkStatus();
   }
 
@@ -75,6 +80,7 @@ class RemoteReadWay : public Way {
   }
 
   Server& server_;
+  bool works_ = false;  // it has answered: what it refuses now is this window
 };
 
 }  // namespace

@@ -19,6 +19,13 @@ constexpr std::string_view kScrapeLabels[] = {"job", "instance", "prometheus"};
 // More than the longest step between two scrapes is silence.
 constexpr double kSilence = 1.5;
 
+// Of what is not empty.
+Micros MedianOf(std::vector<Micros>* values) {
+  const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
+  std::ranges::nth_element(*values, middle);
+  return *middle;
+}
+
 }  // namespace
 
 Scrapes::Scrapes(std::vector<std::string> replica_labels)
@@ -67,6 +74,7 @@ void Scrapes::Add(const telemetry::MetricSeries& series) {
 
 std::vector<Scrapes::Moment> Scrapes::MomentsOf(Stream* stream) {
   std::vector<std::pair<Micros, size_t>> times;  // and whose
+  std::vector<Micros> steps;
   for (size_t k = 0; k < stream->series.size(); ++k) {
     std::vector<MetricPoint>& points = stream->series[k].points;
     // Chunks may overlap: one time once, the first that was given.
@@ -76,12 +84,15 @@ std::vector<Scrapes::Moment> Scrapes::MomentsOf(Stream* stream) {
                     [](const MetricPoint& a, const MetricPoint& b) { return a.ts == b.ts; }),
         points.end());
     for (const MetricPoint& p : points) times.emplace_back(p.ts, k);
+    for (size_t i = 1; i < points.size(); ++i) steps.push_back(points[i].ts - points[i - 1].ts);
   }
   std::ranges::sort(times);
+  // An exporter that is asked every second has two scrapes in a second.
+  const Micros join = steps.empty() ? kJoin : std::min(kJoin, MedianOf(&steps) / 2);
   std::vector<Moment> moments;
   std::vector<size_t> last(stream->series.size(), 0);  // the moment it was in last, counted from 1
   for (const auto& [ts, series] : times) {
-    if (moments.empty() || ts > moments.back().from + kJoin || last[series] == moments.size())
+    if (moments.empty() || ts > moments.back().from + join || last[series] == moments.size())
       moments.push_back({ts, ts});
     moments.back().to = ts;
     last[series] = moments.size();
@@ -120,8 +131,7 @@ std::vector<std::pair<Scrapes::Moment, Scrapes::Stream*>> Scrapes::Spoken(Export
   const std::vector<Moment>& first = replicas.front().second;
   std::vector<Micros> steps;
   for (size_t k = 1; k < first.size(); ++k) steps.push_back(first[k].to - first[k - 1].to);
-  std::ranges::sort(steps);
-  if (!steps.empty()) exporter->usual = steps[steps.size() / 2];
+  if (!steps.empty()) exporter->usual = MedianOf(&steps);
   const Micros usual = exporter->usual;
   const auto silence = static_cast<Micros>(kSilence * static_cast<double>(usual));
   std::vector<std::pair<Moment, Stream*>> all;
@@ -148,10 +158,20 @@ void Scrapes::Clear() {
 }
 
 void Scrapes::Drain(absl::FunctionRef<void(const Scrape&)> f) {
+  // As they came: exporters that speak of the same GPUs take their turns as they did.
+  struct Next {
+    Moment moment;
+    Exporter* exporter;
+    Stream* stream;
+  };
+  std::vector<Next> all;
   for (auto& [key, exporter] : exporters_) {
     if (exporter.streams.empty()) continue;
-    for (const auto& [moment, stream] : Spoken(&exporter)) Write(exporter, moment, stream, f);
+    for (const auto& [moment, stream] : Spoken(&exporter))
+      all.push_back({moment, &exporter, stream});
   }
+  std::ranges::stable_sort(all, {}, [](const Next& next) { return next.moment.to; });
+  for (const Next& next : all) Write(*next.exporter, next.moment, next.stream, f);
   Clear();
 }
 

@@ -20,6 +20,7 @@
 
 namespace flopwatch::history {
 
+// Or half of the time between two of a series' samples, where that is less.
 inline constexpr Micros kJoin = kMicrosPerSecond;
 
 class Scrapes {
@@ -40,8 +41,8 @@ class Scrapes {
     Micros ts = 0;
     std::string_view body;  // exposition text, without times
   };
-  // Calls f with every scrape, an exporter's in a row and in order of time, and forgets them. What
-  // is added next is of a later window.
+  // Calls f with every scrape, in order of time, and forgets them. What is added next is of a later
+  // window.
   void Drain(absl::FunctionRef<void(const Scrape&)> f);
 
  private:

@@ -53,8 +53,8 @@ struct PipelineOptions {
   // Back-fill of simulated or recorded time: rows carry kBackfilled, exporter timestamps are
   // believed however far ahead, and Ingest() waits for the store instead of dropping.
   bool backfill = false;
-  // What the store has already: rows of it are not stored again. Outlives the pipeline; null: every
-  // row is new.
+  // What the store has already: rows of it are not stored again, and only GPUs are taken (not parts
+  // of nodes, nor other series). Outlives the pipeline; null: everything is new.
   const StoredTime* stored_time = nullptr;
   // Arrival time of batches and "now" of maintenance. Empty = flopwatch::Now().
   std::function<Micros()> clock;

@@ -15,6 +15,7 @@ namespace {
 using telemetry::DecodedRow;
 using telemetry::DecodedScrape;
 using telemetry::EntityKind;
+using telemetry::NarrowSample;
 
 constexpr Micros kLate = kMicrosPerMinute;
 constexpr size_t kPrefetchedSlots = 16;  // as many GPUs as nodes have
@@ -187,9 +188,10 @@ Source::Weighed Source::StampAndDeliver(const DecodedScrape& scrape, Micros ts, 
     }
     Micros previous = admission.previous;
     if (options_.stored_time != nullptr) {
+      if (!telemetry::IsGpu(slot->who.kind)) continue;  // nobody knows what the store has of it
       const StoredTime::Verdict stored = options_.stored_time->Of(slot->who.entity.id, row_ts);
       if (!stored.is_new) {
-        if (telemetry::IsGpu(slot->who.kind)) StampAlone(row, row_ts, row_ts, previous, slot);
+        StampAlone(row, row_ts, row_ts, previous, slot);
         continue;
       }
       if (previous != 0) previous = std::max(previous, stored.until);
@@ -260,7 +262,10 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard, Newcomer
     SettleGone(ts, &session);
     const auto credible = [this, now](std::optional<Micros> timestamp)
                               FW_REQUIRES(mutex_) { return TimeIsCredible(timestamp, now); };
-    narrow_refused = narrow_.Deliver(scrape.narrow, ts, last_fed(), credible, newcomers, &session);
+    // Nor of these series.
+    const bool taken = options_.stored_time == nullptr;
+    narrow_refused = narrow_.Deliver(taken ? scrape.narrow : absl::Span<const NarrowSample>(), ts,
+                                     last_fed(), credible, newcomers, &session);
   }
   refused_now_[static_cast<size_t>(telemetry::Refusal::kNarrowLimit)] +=
       narrow_refused - newcomers->refused()[static_cast<size_t>(NewThing::kSeries)];

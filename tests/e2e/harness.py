@@ -54,13 +54,14 @@ def run(*args, expect=0):
 class Process:
     """A running flopwatch with its log; `port_file` gives the port it chose."""
 
-    def __init__(self, *args, port=True):
+    def __init__(self, *args, port=True, environment=None):
         folder = scratch()
         self.log = os.path.join(folder, "log")
         self.port_file = os.path.join(folder, "port")
         command = [BINARY, *args] + (["--port-file", self.port_file] if port else [])
         self.process = subprocess.Popen(command, stdout=open(self.log, "w"),
-                                        stderr=subprocess.STDOUT)
+                                        stderr=subprocess.STDOUT,
+                                        env=os.environ | (environment or {}))
         _processes.append(self.process)
         self.port = self._wait_for_port() if port else None
         self.url = f"http://127.0.0.1:{self.port}"

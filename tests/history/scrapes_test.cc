@@ -88,6 +88,28 @@ TEST(Scrapes, AWindowsEdgeIsNoSilence) {
                                              "160: a{gpu=\"0\"} 1\n"));
 }
 
+// b begins a second after a: no sample of the second scrape goes into the first.
+TEST(Scrapes, AnExporterThatIsAskedEverySecondHasAScrapeASecond) {
+  Scrapes scrapes;
+  scrapes.Add(SeriesOf("b", "", {{11, 1}, {12, 2}, {13, 3}}));
+  scrapes.Add(SeriesOf("c", "", {{10, 1}, {11, 2}, {12, 3}, {13, 4}}));
+  EXPECT_THAT(
+      Drained(&scrapes),
+      ElementsAre("10: c{gpu=\"0\"} 1\n", "11: b{gpu=\"0\"} 1\nc{gpu=\"0\"} 2\n",
+                  "12: b{gpu=\"0\"} 2\nc{gpu=\"0\"} 3\n", "13: b{gpu=\"0\"} 3\nc{gpu=\"0\"} 4\n"));
+}
+
+// Two scrape jobs of one exporter: their samples come in the order of time.
+TEST(Scrapes, AllAreInOrderOfTime) {
+  Scrapes scrapes;
+  telemetry::MetricSeries other = SeriesOf("a", "", {{25, 9}, {55, 9}});
+  other.labels.back().second = "copy";
+  scrapes.Add(SeriesOf("a", "", {{10, 1}, {40, 1}}));
+  scrapes.Add(other);
+  EXPECT_THAT(Drained(&scrapes), ElementsAre("10: a{gpu=\"0\"} 1\n", "25: a{gpu=\"0\"} 9\n",
+                                             "40: a{gpu=\"0\"} 1\n", "55: a{gpu=\"0\"} 9\n"));
+}
+
 TEST(Scrapes, WhatWasTooMuchIsForgottenAndAskedForAgain) {
   Scrapes scrapes;
   scrapes.Add(SeriesOf("a", "", {{10, 1}, {40, 2}}));
