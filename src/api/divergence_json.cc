@@ -58,13 +58,28 @@ void WriteNumbers(JsonWriter& json, const query::JobDivergence& job) {
   const Diagnosis& d = job.diagnosis;
   const fleet::MfuClaim& claim = job.evidence.claim;
   json.Field("mfu_claimed", claim.mfu).Field("mfu", d.mfu);
-  json.Field("ofu", job.evidence.ofu.ofu).Field("ofu_ci95", job.evidence.ofu.ci95);
+  json.Field("ofu", job.evidence.ofu.ofu)
+      .Field("ofu_ci95", job.ofu_ci95 ? job.ofu_ci95 : job.evidence.ofu.ci95);
   json.Field("difference", d.difference).Field("ratio", d.ratio);
   json.Field("difference_expected", d.difference_expected)
       .Field("ratio_expected", d.ratio_expected);
+  json.Field("scatter", d.scatter_points).Field("in_scatter", d.in_scatter());
   json.Field("verdict", fleet::VerdictName(d.verdict)).Field("flagged", d.flagged());
   json.TextField("reason", d.reason);
   json.Field("headline", fleet::Describe(job.evidence, d).headline);
+}
+
+// What is named as the cause of an alarm, and the MFU without it; nothing where none is.
+void WriteNamed(JsonWriter& json, const Diagnosis& d) {
+  json.Key("causes").BeginArray();
+  const Explanation* named = d.named();
+  if (named != nullptr) {
+    for (const Cause& c : named->causes) json.Value(c.id);
+  } else if (d.flagged()) {
+    for (const Cause& c : d.seen) json.Value(c.id);
+  }
+  json.EndArray();
+  json.Field("corrected_mfu", named == nullptr ? std::nullopt : named->corrected_mfu);
 }
 
 void WriteJob(JsonWriter& json, const query::JobDivergence& job) {
@@ -85,16 +100,8 @@ void WriteDivergenceRow(JsonWriter& json, const query::JobDivergence& job) {
   WriteJob(json, job);
   WriteWindowOf(json, job);
   WriteNumbers(json, job);
-  const Explanation* best =
-      d.explanations.empty() || !d.explanations[0].near() ? nullptr : &d.explanations[0];
   json.Field("undecided", d.undecided);
-  json.Key("causes").BeginArray();
-  if (best != nullptr) {
-    for (const Cause& c : best->causes) json.Value(c.id);
-  }
-  json.EndArray();
-  json.Field("corrected_mfu",
-             best == nullptr || d.undecided > 1 ? std::nullopt : best->corrected_mfu);
+  WriteNamed(json, d);
   json.EndObject();
 }
 
@@ -114,6 +121,7 @@ void WriteDivergence(JsonWriter& json, const query::JobDivergence& job) {
   json.TextField("mfu_basis", job.mfu_basis);
   json.Field("samples", job.samples).Field("other_claims", job.other_claims).EndObject();
   WriteNumbers(json, job);
+  json.Field("ofu_gpus", e.ofu.gpus);
   json.Field("coverage", e.ofu.coverage).Field("tensor_active", e.ofu.tensor_active);
   const auto of_ratio = [&](double v) { return d.ratio ? std::optional(v) : std::nullopt; };
   json.Field("ratio_low", of_ratio(d.ratio_bar.low));
@@ -133,7 +141,6 @@ void WriteDivergence(JsonWriter& json, const query::JobDivergence& job) {
     json.Field("basis", f.basis).EndObject();
   }
   json.EndArray().EndObject();
-  json.Field("scatter", d.scatter_points);
   json.Key("model");
   if (e.model) {
     json.BeginObject().Field("name", e.model->name).Field("seq_len", e.model->seq_len);
@@ -149,7 +156,9 @@ void WriteDivergence(JsonWriter& json, const query::JobDivergence& job) {
   const fleet::DivergenceWords words = fleet::Describe(e, d);
   Texts(json, "findings", words.findings);
   Texts(json, "actions", words.actions);
-  json.Field("undecided", d.undecided).Field("from_model", d.from_model);
+  json.Field("undecided", d.undecided);
+  WriteNamed(json, d);
+  json.Field("from_model", d.from_model);
   json.Key("explanations").BeginArray();
   for (size_t i = 0; i < d.explanations.size(); ++i) WriteExplanation(json, d.explanations[i], i);
   json.EndArray().EndObject();

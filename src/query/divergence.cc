@@ -18,6 +18,21 @@ using store::ApplicationSums;
 using telemetry::ApplicationClaim;
 using telemetry::ApplicationField;
 
+// Jobs of a set that are looked at more closely: those that do not agree, of these the ones with
+// the most GPU time. Each costs some milliseconds.
+constexpr size_t kMostRefined = 200;
+constexpr Micros kShortWindow = kMicrosPerHour;
+// Of a window's thirds: whole minutes of less say little of the samples' own time.
+constexpr Micros kLeastThird = 30 * kMicrosPerMinute;
+constexpr double kTrendCoverage = 0.9;  // of the GPU time of a third
+// A GPU below this part of the most active one's tensor activity did no work.
+constexpr double kNoWork = 0.02;
+
+struct PartOfWindow {
+  double mfu = 0, ratio = 0;
+  Micros middle = 0;
+};
+
 struct Said {
   const ApplicationClaim* claim = nullptr;
   ApplicationSums sums;
@@ -78,6 +93,7 @@ fleet::MfuClaim ClaimOf(const ApplicationClaim& claim) {
   out.convention = claim.convention;
   out.version = claim.formula_version;
   out.peak_tflops = claim.peak_tflops;
+  out.gpus = claim.gpus;
   // What is not understood is not known; the text itself is shown.
   if (const auto mix = efficiency::ParsePrecisionMix(claim.precision); mix.ok()) {
     out.mix = *mix;
@@ -112,29 +128,46 @@ class ModelCache {
   std::map<std::tuple<std::string, int64_t, std::string>, StatusOr<fleet::ModelFlops>> known_;
 };
 
-// Ratio of the first and of the last third of the window, for one job.
-std::optional<fleet::RatioTrend> TrendOf(store::Store& store, const Said& said, int32_t job,
+// A third of a job's window: the claim and the OFU over the time that the third's samples stand
+// for; nothing where either is missing for much of it.
+std::optional<PartOfWindow> PartOf(const Query& query, const Said& said, int32_t job,
+                                   store::Window third) {
+  const int32_t claim = said.claim->id;
+  const auto reported = query.store().ApplicationByClaim(third, absl::MakeConstSpan(&claim, 1));
+  if (!reported.ok() || reported->empty()) return std::nullopt;
+  const ApplicationSums& sums = (*reported)[0].sums;
+  const store::JobWindow part{job, {sums.first_ts, sums.last_ts}};
+  // A sample that stands for hours, or samples for minutes alone, are no third.
+  const Micros length = third.to - third.from, own = part.window.to - part.window.from;
+  if (own < length / 2 || own > length + length / 2) return std::nullopt;
+  const auto held = query.memory().Holdings(absl::MakeConstSpan(&part, 1));
+  const auto seen = query.store().UsageByJobWindows(absl::MakeConstSpan(&part, 1), false);
+  if (held.empty() || !seen.ok() || seen->empty()) return std::nullopt;
+  const auto& usage = (*seen)[0].sums;
+  const auto coverage = efficiency::Coverage(usage.ofu, held.begin()->second.gpu_seconds);
+  const auto mfu = sums.Mean(ApplicationField::kMfu);
+  const auto ofu = usage.ofu.Ofu();
+  if (!mfu || !ofu || *ofu <= 0 || !coverage || *coverage < kTrendCoverage) return std::nullopt;
+  return PartOfWindow{.mfu = *mfu,
+                      .ratio = *mfu / *ofu,
+                      .middle = part.window.from + (part.window.to - part.window.from) / 2};
+}
+
+// The first and the last third of the window.
+std::optional<fleet::RatioTrend> TrendOf(const Query& query, const Said& said, int32_t job,
                                          const store::Window& window, Micros started) {
   const Micros third = (window.to - window.from) / 3;
-  if (third < 10 * kMicrosPerMinute || started <= 0) return std::nullopt;
-  const auto ratio = [&](store::Window w) -> std::optional<double> {
-    const int32_t claim = said.claim->id;
-    const auto reported = store.ApplicationByClaim(w, absl::MakeConstSpan(&claim, 1));
-    const store::JobWindow part{job, w};
-    const auto seen = store.UsageByJobWindows(absl::MakeConstSpan(&part, 1), false);
-    if (!reported.ok() || reported->empty() || !seen.ok() || seen->empty()) return std::nullopt;
-    const auto mfu = (*reported)[0].sums.Mean(ApplicationField::kMfu);
-    const auto ofu = (*seen)[0].sums.ofu.Ofu();
-    return mfu && ofu && *ofu > 0 ? std::optional(*mfu / *ofu) : std::nullopt;
-  };
-  const auto early = ratio({window.from, window.from + third}),
-             late = ratio({window.to - third, window.to});
+  if (third < kLeastThird || started <= 0) return std::nullopt;
+  const auto early = PartOf(query, said, job, {window.from, window.from + third}),
+             late = PartOf(query, said, job, {window.to - third, window.to});
   if (!early || !late) return std::nullopt;
   const auto uptime = [&](Micros t) { return static_cast<double>(t - started) / kMicrosPerSecond; };
-  return fleet::RatioTrend{.early = *early,
-                           .late = *late,
-                           .early_uptime_s = uptime(window.from + third / 2),
-                           .late_uptime_s = uptime(window.to - third / 2)};
+  return fleet::RatioTrend{.early = early->ratio,
+                           .late = late->ratio,
+                           .early_mfu = early->mfu,
+                           .late_mfu = late->mfu,
+                           .early_uptime_s = uptime(early->middle),
+                           .late_uptime_s = uptime(late->middle)};
 }
 
 // What each job said in the window, by the claim with the most weight.
@@ -200,8 +233,39 @@ StatusOr<Seen> GatherSeen(const Query& query, const std::vector<store::JobWindow
   return seen;
 }
 
-// The OFU of a job's GPUs; where one job alone is asked for also its error and its trend.
-void SetOfu(const Query& query, const Found& f, const Seen& seen, bool one, JobDivergence* d) {
+// Where the claim counts fewer GPUs than the job held, and no more than so many did any work, the
+// claim is of these: so is the OFU. An application that names the GPUs of a node, while all work,
+// is compared as it is.
+void CountGpus(const Query& query, const Found& f, JobDivergence* d) {
+  fleet::JobEvidence& e = d->evidence;
+  const auto counted = f.said.claim->gpus;
+  if (!counted || *counted <= 0 || !e.gpus || *counted >= *e.gpus || !f.record || !e.ofu.ofu)
+    return;
+  const auto gpus = query.store().UsageByGpu(f.window, f.record->id);
+  if (!gpus.ok()) return;
+  const auto active = [](const store::GpuUsage& g) {
+    return MeanOf(g.sums.tensor_s, g.sums.tensor_span_s).value_or(0);
+  };
+  double most = 0;
+  for (const store::GpuUsage& g : *gpus) most = std::max(most, active(g));
+  store::UsageSums working;
+  int64_t n = 0;
+  for (const store::GpuUsage& g : *gpus) {
+    if (active(g) <= kNoWork * most) continue;
+    working += g.sums;
+    ++n;
+  }
+  const auto ofu = working.ofu.Ofu();
+  if (n == 0 || n > *counted || !ofu) return;
+  // Whole minutes of those GPUs, scaled by nothing: their mean is what the claim is a mean of.
+  e.ofu.ofu = ofu;
+  e.ofu.tensor_active = MeanOf(working.tensor_s, working.tensor_span_s);
+  e.ofu.gpus = n;
+}
+
+// The OFU of a job's GPUs, which is `sums`.
+void SetOfu(const Found& f, const Seen& seen, const store::UsageSums& sums, bool raw,
+            JobDivergence* d) {
   fleet::JobEvidence& e = d->evidence;
   e.ofu.window_s = static_cast<double>(f.window.to - f.window.from) / kMicrosPerSecond;
   if (!f.record) {
@@ -209,8 +273,6 @@ void SetOfu(const Query& query, const Found& f, const Seen& seen, bool one, JobD
         "no GPU is known to have worked for this job: its id is not among those of the telemetry";
     return;
   }
-  const auto usage = seen.usage.find(f.record->id);
-  const store::UsageSums sums = usage != seen.usage.end() ? usage->second : store::UsageSums();
   const auto held = seen.holdings.find(f.record->id);
   if (held != seen.holdings.end()) {
     // What telemetry saw counts more than what the application says of its GPUs.
@@ -222,14 +284,62 @@ void SetOfu(const Query& query, const Found& f, const Seen& seen, bool one, JobD
   e.ofu.ofu = sums.ofu.Ofu();
   if (!e.ofu.ofu) e.ofu.reason = std::string(OfuReason(sums));
   e.ofu.tensor_active = MeanOf(sums.tensor_s, sums.tensor_span_s);
-  d->ofu_source = seen.raw ? "raw" : "rollup";
-  if (!one) return;
-  View view{.window = {FloorTo(f.window.from, kMicrosPerMinute), f.window.to},
-            .source = UsageSource::kRollup};
-  const auto series = query.JobSeries(f.record->id, view, kMicrosPerMinute);
-  if (series.ok()) e.ofu.ci95 = HalfWidth95(*series);
+  d->ofu_source = raw ? "raw" : "rollup";
+}
+
+store::UsageSums SumsOf(const Found& f, const Seen& seen) {
+  if (!f.record) return {};
+  const auto usage = seen.usage.find(f.record->id);
+  return usage != seen.usage.end() ? usage->second : store::UsageSums();
+}
+
+// What costs questions of its own: a short window from raw rows, where whole minutes leave out much
+// of it, and the trend.
+void Refine(const Query& query, const Found& f, const Seen& seen, JobDivergence* d) {
+  if (!f.record || f.said.claim == nullptr) return;
+  const Micros length = f.window.to - f.window.from;
+  if (!seen.raw && length <= kShortWindow && !query.memory().IsLarge()) {
+    const store::JobWindow one{f.record->id, f.window};
+    const auto usage = query.store().UsageByJobWindows(absl::MakeConstSpan(&one, 1), true);
+    if (usage.ok() && !usage->empty()) SetOfu(f, seen, (*usage)[0].sums, true, d);
+  }
+  const auto held = seen.holdings.find(f.record->id);
   if (held != seen.holdings.end())
-    e.trend = TrendOf(query.store(), f.said, f.record->id, f.window, held->second.started);
+    d->evidence.trend = TrendOf(query, f.said, f.record->id, f.window, held->second.started);
+}
+
+// A question about one job and one about many find the same of it, but for raw rows of windows of
+// up to six hours.
+void RefineWhatDiffers(const Query& query, const std::vector<Found>& found, const Seen& seen,
+                       const DivergenceQuestion& question, std::vector<JobDivergence>* jobs) {
+  std::vector<size_t> which;
+  for (size_t i = 0; i < jobs->size(); ++i) {
+    const fleet::Verdict v = (*jobs)[i].diagnosis.verdict;
+    if (v != fleet::Verdict::kAgrees && v != fleet::Verdict::kNotComputable) which.push_back(i);
+  }
+  const size_t end = std::min(which.size(), kMostRefined);
+  std::partial_sort(which.begin(), which.begin() + static_cast<std::ptrdiff_t>(end), which.end(),
+                    [&](size_t a, size_t b) {
+                      const double x = (*jobs)[a].evidence.gpu_seconds,
+                                   y = (*jobs)[b].evidence.gpu_seconds;
+                      return x != y ? x > y : a < b;
+                    });
+  which.resize(end);
+  for (const size_t i : which) {
+    JobDivergence& d = (*jobs)[i];
+    Refine(query, found[i], seen, &d);
+    CountGpus(query, found[i], &d);
+    d.diagnosis = fleet::Diagnose(d.evidence, query.memory().catalog(), question.thresholds);
+  }
+}
+
+// The error of one job's OFU, from its own minutes.
+void SetOwnError(const Query& query, const Found& f, JobDivergence* d) {
+  if (!f.record || f.said.claim == nullptr) return;
+  const View view{.window = {FloorTo(f.window.from, kMicrosPerMinute), f.window.to},
+                  .source = UsageSource::kRollup};
+  const auto series = query.JobSeries(f.record->id, view, kMicrosPerMinute);
+  if (series.ok()) d->ofu_ci95 = HalfWidth95(*series);
 }
 
 }  // namespace
@@ -279,12 +389,14 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
     d.seq_len = claim.seq_len;
     d.samples = f.said.sums.samples;
     d.other_claims = f.said.others;
-    SetOfu(query, f, seen, question.job.has_value(), &d);
+    SetOfu(f, seen, SumsOf(f, seen), seen.raw, &d);
     SetMfu(f.said, catalog, &d);
     // Packed sequences: the mean length by squares would be exact; the claim's is what it used.
     e.model = models.Of(claim, claim.seq_len.value_or(0), &d.model_note);
     d.diagnosis = fleet::Diagnose(e, catalog, question.thresholds);
   }
+  RefineWhatDiffers(query, found, seen, question, &out);
+  if (question.job) SetOwnError(query, found[0], &out[0]);
   return out;
 }
 

@@ -29,6 +29,9 @@ struct JobDivergence {
   std::string claim_source;  // "megatron", "api", ...; "" = given by hand
   std::string mfu_basis;     // "mfu", "tflops_per_gpu", "tokens_per_s"
   std::string precision;     // as claimed
+  // 95 % half-width of the OFU over the job's own minutes, of a question about one job. It is shown
+  // and not judged by: the application spent the same minutes.
+  std::optional<double> ofu_ci95;
   std::string model_note;    // why the model's configuration could not be used
   std::optional<int64_t> seq_len;
   int64_t samples = 0;       // of the claim

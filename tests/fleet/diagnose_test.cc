@@ -208,14 +208,39 @@ TEST(Diagnose, DeclaredStagesAndSteps) {
 }
 
 TEST(Diagnose, GrowthWithUptimeIsSeen) {
+  // A sum that is never reset grows in proportion (Megatron-LM #1755): twice the uptime, twice the
+  // claim.
   JobEvidence job = DiagnosedJob(0.45, 0.35);
-  job.trend =
-      RatioTrend{.early = 0.97, .late = 1.9, .early_uptime_s = 3600, .late_uptime_s = 36000};
+  job.trend = RatioTrend{.early = 0.97,
+                         .late = 1.9,
+                         .early_mfu = 0.31,
+                         .late_mfu = 0.61,
+                         .early_uptime_s = 3600,
+                         .late_uptime_s = 7200};
   const Diagnosis d = Of(job);
   EXPECT_EQ(d.verdict, Verdict::kAlarm);
   ASSERT_EQ(d.seen.size(), 1u);
   EXPECT_EQ(d.seen[0].id, "accumulator_not_reset");
+  EXPECT_EQ(d.named(), nullptr);  // what was seen is the reason, not a ratio that fits the mean
   EXPECT_THAT(AllWords(job), HasSubstr("rose from 0.97 to 1.90"));
+}
+
+TEST(Diagnose, RatioThatRisesForAnotherReasonIsNoGrowth) {
+  // The claim stays, and the OFU falls: the job paused, or was scraped in part.
+  JobEvidence job = DiagnosedJob(0.30, 0.29);
+  job.trend = RatioTrend{.early = 0.8,
+                         .late = 1.6,
+                         .early_mfu = 0.30,
+                         .late_mfu = 0.30,
+                         .early_uptime_s = 3600,
+                         .late_uptime_s = 7200};
+  EXPECT_TRUE(Of(job).seen.empty());
+  EXPECT_EQ(Of(job).verdict, Verdict::kAgrees);
+  // Both rise, by far less than the uptime.
+  job.trend->late_mfu = 0.40;
+  job.trend->late = 1.06;
+  job.trend->late_uptime_s = 18'000;
+  EXPECT_TRUE(Of(job).seen.empty());
 }
 
 TEST(Diagnose, TensorPipesStandStill) {
@@ -311,6 +336,64 @@ TEST(Diagnose, SmallJobsMayScatterUnlessACauseIsSupported) {
   JobEvidence plain = DiagnosedJob(0.36, 0.238);
   plain.gpus = 16;
   EXPECT_EQ(Diagnose(plain, Catalog::Builtin(), strict).verdict, Verdict::kAlarm);
+}
+
+// --- what is said below an alarm ---
+
+// Words that claim a mistake.
+void ExpectNoMistakeIsClaimed(const JobEvidence& job) {
+  const Diagnosis d = Of(job);
+  EXPECT_FALSE(d.flagged());
+  EXPECT_EQ(d.named(), nullptr);
+  for (const Explanation& e : d.explanations) EXPECT_FALSE(e.mistaken()) << TitleOf(e);
+  const std::string words = AllWords(job);
+  EXPECT_THAT(words, Not(HasSubstr("times too")));
+  EXPECT_THAT(words, Not(HasSubstr("corrected")));
+  EXPECT_THAT(words, Not(HasSubstr("causes")));
+}
+
+TEST(Diagnose, ScatterIsStatedWithoutACause) {
+  // 1.89 would be FLOPs counted twice; at 16 GPUs the paper's jobs scatter by 12.2 + 2.5 x 2.0.
+  JobEvidence job = DiagnosedJob(0.23, 0.122);
+  job.gpus = 16;
+  EXPECT_EQ(Of(job).verdict, Verdict::kScatter);
+  EXPECT_NEAR(Of(job).scatter_points, 0.172, 1e-9);
+  ExpectNoMistakeIsClaimed(job);
+  EXPECT_THAT(AllWords(job), HasSubstr("jobs of about 16 GPUs scatter by up to 17.2 points"));
+  // The same of a large job is an alarm, with a cause.
+  job.gpus = 1536;
+  EXPECT_EQ(Of(job).verdict, Verdict::kAlarm);
+}
+
+TEST(Diagnose, TheScatterIsThatOfTheDifferenceAsItStands) {
+  // Table III has MFU - OFU: 16.0 points; 18.6 after what is expected.
+  JobEvidence job = DiagnosedJob(0.2653, 0.1053);
+  job.gpus = 16;
+  job.model = ModelFlops{
+      .name = "m", .exact = 11.1, .attention_core = 0.5, .seq_len = 8192, .counted = 10};
+  const Diagnosis d = Of(job);
+  EXPECT_GT(*d.difference_expected, d.scatter_points);
+  EXPECT_LT(*d.difference, d.scatter_points);
+  EXPECT_EQ(d.verdict, Verdict::kScatter);
+  ExpectNoMistakeIsClaimed(job);
+}
+
+TEST(Diagnose, DifferenceBeyondTheScatterAndBelowAnAlarmIsSaidSo) {
+  JobEvidence job = DiagnosedJob(0.50, 0.465);
+  job.gpus = 1536;  // 0.3 + 2.5 x 0.2 points
+  EXPECT_EQ(Of(job).verdict, Verdict::kDiffers);
+  ExpectNoMistakeIsClaimed(job);
+  EXPECT_THAT(AllWords(job), HasSubstr("more than the 0.8 by which jobs of about 1536 GPUs"));
+}
+
+TEST(Diagnose, WhatTheClaimShowsIsSaidWhateverTheVerdict) {
+  // 4 % off: no alarm, and still the wrong figure.
+  JobEvidence job = DiagnosedJob(0.40, 0.41);
+  job.gpu_models = {"NVIDIA H100 80GB HBM3"};
+  job.claim.peak_tflops = 950;
+  job.claim.mix = {{Precision::kBf16, 1}};
+  EXPECT_EQ(Of(job).verdict, Verdict::kAgrees);
+  EXPECT_THAT(AllWords(job), HasSubstr("divided by 950 TFLOP/s, no peak of H100 SXM"));
 }
 
 // --- properties ---

@@ -65,8 +65,8 @@ class Card {
                          Wrap("MFU is what the application claims, OFU what the hardware did: MFU "
                               "/ OFU of a healthy job is not 1 "
                               "but the inverse of what is expected above. Alarm beyond 10 points "
-                              "or a ratio of 1.25 after that. "
-                              "docs/divergence.md has the method.",
+                              "or a ratio of 1.25 after that, where jobs of the size do not scatter "
+                              "as much. docs/divergence.md has the method.",
                               v_.width, "", ""));
     return out_;
   }
@@ -162,7 +162,8 @@ class Card {
 
   void Causes() {
     if (d_["explanations"].array().empty()) return;
-    Title(fmt::format("Causes, best first, by the MFU / OFU each would give (seen: {})",
+    Title(fmt::format("{}, best first, by the MFU / OFU each would give (seen: {})",
+                      d_["flagged"].boolean() ? "Causes" : "What would explain it without a mistake",
                       d_["mfu_claimed"].number() && d_["ofu"].number_or(0) > 0
                           ? fmt::format("{:.2f}", *d_["mfu_claimed"].number() / *d_["ofu"].number())
                           : "-"));

@@ -40,6 +40,8 @@ Cause& Add(const Row& row, Standing standing, Range mfu_factor, std::vector<Caus
 
 constexpr Range Exactly(double f) { return {f, f}; }
 
+constexpr double kLeastGrowth = 1.25;  // of a ratio and a claim that are said to rise
+
 // --- signatures of published cases: for jobs whose model is not known ---
 
 // 54.27 / 18.45: reported over corrected MFU (OFU paper, V-C).
@@ -121,14 +123,19 @@ void Accumulation(const Facts& f, const Row& row, std::vector<Cause>* out) {
   }
 }
 
-// The ratio grows in proportion to the uptime when a sum is divided by the time of one step.
+// A sum that is never reset, divided by the time of one step, grows in proportion to the uptime:
+// the claim itself rises, and the ratio by a good part of what the uptime does. An OFU that falls
+// late (a pause, a part that was not scraped) is no such thing.
 void Accumulator(const Facts& f, const Row& row, std::vector<Cause>* out) {
   if (!f.job.trend) return;
   const RatioTrend& t = *f.job.trend;
-  if (!(t.early > 0 && t.late > 1.25 * t.early && t.early_uptime_s > 0 &&
+  if (!(t.early > 0 && t.late > kLeastGrowth * t.early && t.early_mfu > 0 &&
+        t.late_mfu > kLeastGrowth * t.early_mfu && t.early_uptime_s > 0 &&
         t.late_uptime_s > t.early_uptime_s)) {
     return;
   }
+  const double expected = std::log(t.late_uptime_s / t.early_uptime_s);
+  if (std::log(t.late / t.early) < expected / 2) return;
   // What it would be at the start is not in the two means; the mean over the job is what it is.
   Add(row, Standing::kSeen, {t.early, t.late}, out).title +=
       fmt::format(": MFU/OFU rose from {:.2f} to {:.2f}", t.early, t.late);

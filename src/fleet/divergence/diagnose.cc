@@ -189,6 +189,20 @@ bool IsBeyond(double mfu, const Observed& o, const Range& healthy, const Thresho
          off_log > o.bar + healthy.HalfLog();
 }
 
+// Below an alarm no mistake is claimed, so none is kept that would explain one; what explains the
+// difference without any is.
+void KeepWhatIsClaimed(Diagnosis* d) {
+  if (!d->flagged()) {
+    std::erase_if(d->explanations,
+                  [](const Explanation& e) { return !e.fits() || e.mistaken() || e.open(); });
+    d->undecided = d->explanations.size() > 1 ? d->explanations.size() : 0;
+  }
+  const auto& best = d->explanations;
+  d->from_model =
+      !best.empty() && std::any_of(best[0].causes.begin(), best[0].causes.end(),
+                                   [](const Cause& c) { return c.from_model; });
+}
+
 // Looks for causes where MFU and OFU do not agree, and decides.
 void Judge(const Observed& o, const std::vector<Cause>& causes, const Thresholds& thresholds,
            Diagnosis* out) {
@@ -209,28 +223,44 @@ void Judge(const Observed& o, const std::vector<Cause>& causes, const Thresholds
   out->vague = o.bar > 2 * std::log(thresholds.alarm_ratio);
   if (!out->vague) out->explanations = Search(causes, healthy, o).Run(&out->undecided);
   const Explanation* best = out->explanations.empty() ? nullptr : &out->explanations[0];
-  const auto any = [&](auto holds) {
-    return best != nullptr && std::any_of(best->causes.begin(), best->causes.end(), holds);
-  };
-  out->from_model = any([](const Cause& c) { return c.from_model; });
-  // What fits without any mistake is harmless: recompute outside MFU, another convention.
-  const bool harmless =
-      best != nullptr && best->fits() && !any([](const Cause& c) { return c.error; });
-  const bool supported = best != nullptr && best->supported();
-  const bool in_scatter = out->scatter_points > 0 && off <= out->scatter_points;
+  const bool harmless = best != nullptr && best->fits() && !best->mistaken();
+  // Known to be possible here, and the only one: of several nothing is decided.
+  const bool supported = best != nullptr && best->supported() && out->undecided <= 1;
   if (wrong_claim || behaviour) {
     out->verdict = Verdict::kAlarm;
   } else if (!IsBeyond(*out->mfu, o, healthy, thresholds) || harmless) {
     out->verdict = Verdict::kDiffers;
   } else {
-    out->verdict = supported || !in_scatter ? Verdict::kAlarm : Verdict::kScatter;
+    out->verdict = supported || !out->in_scatter() ? Verdict::kAlarm : Verdict::kScatter;
   }
 }
 
 }  // namespace
 
+bool Explanation::mistaken() const {
+  return std::any_of(causes.begin(), causes.end(), [](const Cause& c) { return c.error; });
+}
+
+bool Explanation::open() const {
+  return std::any_of(causes.begin(), causes.end(),
+                     [](const Cause& c) { return c.standing == Standing::kOpen; });
+}
+
+bool Diagnosis::in_scatter() const {
+  return scatter_points > 0 && difference && difference_expected &&
+         std::min(std::abs(*difference), std::abs(*difference_expected)) <= scatter_points;
+}
+
+const Explanation* Diagnosis::named() const {
+  const bool behaviour =
+      std::any_of(seen.begin(), seen.end(), [](const Cause& c) { return c.id != kWrongPeak; });
+  if (!flagged() || behaviour || vague || undecided > 1 || explanations.empty()) return nullptr;
+  const Explanation& best = explanations[0];
+  return best.near() && !best.open() && !best.causes.empty() ? &best : nullptr;
+}
+
 bool Explanation::supported() const {
-  return fits() && !causes.empty() && std::all_of(causes.begin(), causes.end(), [](const Cause& c) {
+  return near() && !causes.empty() && std::all_of(causes.begin(), causes.end(), [](const Cause& c) {
            return CostOf(c.standing) <= CostOf(Standing::kLikely);
          });
 }
@@ -291,7 +321,8 @@ Diagnosis Diagnose(const JobEvidence& job, const hardware::Catalog& catalog,
   Observed o{.mfu = *job.claim.mfu, .ofu = ofu, .ratio = *job.claim.mfu / ofu};
   const double timing =
       job.claim.half_width ? *job.claim.half_width / *job.claim.mfu : kTimingUncertainty;
-  o.bar = std::hypot(timing, OfuHalfWidth(job.ofu) / ofu);
+  const double unseen = 1 - std::clamp(job.ofu.coverage.value_or(1), 0.0, 1.0);
+  o.bar = std::hypot(timing, OfuHalfWidth(job.ofu) / ofu, kUnseenError * unseen);
   out.ratio_bar = {*out.ratio * std::exp(-o.bar), *out.ratio * std::exp(o.bar)};
   const Range& healthy = out.expectation.ofu_per_mfu;
   out.ratio_expected = *out.ratio * healthy.Center();
@@ -309,6 +340,7 @@ Diagnosis Diagnose(const JobEvidence& job, const hardware::Catalog& catalog,
         "an OFU of {:.1f} % is above {:.0f} %: the tensor clock or the counter is wrong", ofu * 100,
         efficiency::kOfuMaxCredible * 100);
   }
+  KeepWhatIsClaimed(&out);
   return out;
 }
 

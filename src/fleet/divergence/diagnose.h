@@ -8,11 +8,11 @@
 // beyond 10 points or beyond a ratio of 1.25, after the expectation; in between: differs. An alarm
 // needs the ratio to be outside its own error bar, and a divergence that no supported cause
 // explains must be larger than what jobs of that many GPUs scatter by in the paper's Table III
-// (ScatterPoints()); otherwise it is "scatter": shown, counted apart, no alarm.
+// (ScatterPoints()); otherwise it is "scatter": shown, counted apart, no alarm, and no cause.
 //
 // Causes. Every cause of the candidate set, alone and with full recompute where that is not
 // declared, predicts a range of r. It fits where that range and the error bar of the observed r
-// (MFU timing and OFU sampling, 95 %) overlap; its misfit is what of |log r - log r_c| lies outside
+// (MFU timing, OFU sampling and time without a known OFU, 95 %) overlap; its misfit is what of |log r - log r_c| lies outside
 // of the range, in units of that bar (fits: at most 1). Order: up to a misfit of kNear by
 // CostOf(standing) summed + misfit^2, that is fewer and better supported assumptions before a
 // slightly better match, then by |log r - log r_c|; the rest by that alone. Pairs of causes are
@@ -44,6 +44,9 @@ inline constexpr double kTimingUncertainty = 0.01;  // of an MFU, from timing it
 // Half-width of OFU at 30 s sampling over 50 minutes: 0.22 points (OFU paper, table I).
 inline constexpr double kOfuHalfWidth = 0.0022;
 inline constexpr double kOfuHalfWidthWindow = 3000;  // s
+// What was not measured may have been half as much, or half as much again: of the OFU, times the
+// share of the time without one.
+inline constexpr double kUnseenError = 0.5;
 inline constexpr double kNear = 2;                   // error bars
 inline constexpr size_t kMaxExplanations = 8;        // reported
 
@@ -66,11 +69,13 @@ struct Explanation {
   int cost = 0;
   bool fits() const { return misfit <= 1; }
   bool near() const { return misfit <= kNear; }
+  bool mistaken() const;  // a mistake is part of it, not only a difference in meaning
+  bool open() const;      // no definite ratio
   // What the MFU would be counted right, and with recompute added. Absent where a cause says no
   // definite factor.
   std::optional<double> corrected_mfu, corrected_hfu;
   std::optional<double> residual;  // OFU / corrected MFU: what is left to be expected
-  bool supported() const;          // fits, and every cause is at least likely
+  bool supported() const;          // near, and every cause is at least likely
 };
 
 struct Diagnosis {
@@ -87,7 +92,9 @@ struct Diagnosis {
   // The difference a job of this many GPUs may show for no known reason; 0 = not allowed for.
   double scatter_points = 0;
   std::vector<Cause> seen;                // shown by the claim itself
-  std::vector<Explanation> explanations;  // ranked; of jobs that do not agree
+  // Ranked. Of an alarm all that come into question; of jobs that differ or scatter only what
+  // explains that without any mistake: no cause of a wrong MFU is named where none is claimed.
+  std::vector<Explanation> explanations;
   // How many explanations fit with the cost of the first, where it is not the only one: 0, or 2 and
   // more. Then the first is not to be named alone.
   size_t undecided = 0;
@@ -96,6 +103,12 @@ struct Diagnosis {
   bool vague = false;
   bool from_model = false;  // the model's own FLOPs decided; else ratios of published cases
   bool flagged() const { return verdict == Verdict::kAlarm || verdict == Verdict::kImpossible; }
+  // The difference, as it stands or after what is expected, is one that jobs of this size show for
+  // no known reason. Table III has it as it stands.
+  bool in_scatter() const;
+  // What is told as the cause: the first explanation of an alarm, where that is the only one and
+  // definite. Null: none is.
+  const Explanation* named() const;
 };
 
 Diagnosis Diagnose(const JobEvidence& job, const hardware::Catalog& catalog,

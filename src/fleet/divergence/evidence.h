@@ -30,6 +30,7 @@ struct MfuClaim {
   std::optional<bool> packed;           // sequences packed into one
   std::optional<int> virtual_pipeline;  // stages a rank
   std::optional<int> accumulation_steps;
+  std::optional<int64_t> gpus;  // that it counts, where it says so
 };
 
 struct OfuMeasurement {
@@ -39,6 +40,9 @@ struct OfuMeasurement {
   std::optional<double> coverage;  // GPU-seconds with a known OFU / all; absent = not counted
   std::optional<double> window_s;
   std::optional<double> tensor_active;  // mean activity of the tensor pipes
+  // It is of so many GPUs alone: those that the claim counts, where the job's others did no work.
+  // Absent: of all that the job held.
+  std::optional<int64_t> gpus;
 };
 
 // One way to count the FLOPs of this job's model: a convention or a known error.
@@ -60,9 +64,11 @@ struct ModelFlops {
   std::vector<Counting> others{};
 };
 
-// MFU / OFU early and late in the job's life.
+// MFU / OFU early and late in the job's life, each third over the time that its own samples stand
+// for.
 struct RatioTrend {
   double early = 0, late = 0;  // mean ratio of the first and the last third of the window
+  double early_mfu = 0, late_mfu = 0;            // the claims alone
   double early_uptime_s = 0, late_uptime_s = 0;  // mean time since the job's start in each
 };
 

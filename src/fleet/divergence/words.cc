@@ -72,7 +72,19 @@ std::string TitleOf(const Explanation& e) {
 
 namespace {
 
-// No cause is told: the OFU is too uncertain, none fits, or several fit equally well.
+// "MFU 25.2 % and OFU 11.5 % are 10.7 points apart after what is expected".
+std::string Apart(const Diagnosis& d) {
+  return fmt::format("MFU {:.1f} % and OFU {:.1f} % are {:.1f} points apart after what is expected",
+                     *d.mfu * 100, *d.mfu / *d.ratio * 100, std::abs(*d.difference_expected) * 100);
+}
+
+std::string JobsOfSize(const JobEvidence& job) {
+  const int64_t gpus = job.gpus.value_or(0);
+  return fmt::format("jobs of about {} GPU{}", gpus, gpus == 1 ? "" : "s");
+}
+
+// An alarm whose cause is not told: the OFU is too uncertain, none fits, or several fit equally
+// well.
 void DescribeUndecided(const Diagnosis& d, const Explanation* best, DivergenceWords* out) {
   if (d.vague) {
     out->headline = fmt::format(
@@ -83,13 +95,8 @@ void DescribeUndecided(const Diagnosis& d, const Explanation* best, DivergenceWo
   } else if (best == nullptr) {
     out->headline =
         fmt::format("MFU / OFU of {:.2f} is explained by none of the known causes", *d.ratio);
-    if (!d.explanations.empty()) {
-      out->findings.push_back(fmt::format("nearest: {}, which gives {:.2f} to {:.2f}",
-                                          TitleOf(d.explanations[0]), d.explanations[0].ratio.low,
-                                          d.explanations[0].ratio.high));
-    }
     out->actions.push_back("check that MFU and OFU cover the same time and the same GPUs");
-  } else {
+  } else if (d.undecided > 1) {
     out->headline = fmt::format("{} causes explain MFU / OFU = {:.2f} equally well: not decided",
                                 d.undecided, *d.ratio);
     for (size_t i = 0; i < std::min(d.undecided, d.explanations.size()); ++i) {
@@ -98,17 +105,15 @@ void DescribeUndecided(const Diagnosis& d, const Explanation* best, DivergenceWo
           "{} (gives {:.2f} to {:.2f}{})", TitleOf(e), e.ratio.low, e.ratio.high,
           e.corrected_mfu ? "; then the MFU is " + Percent(*e.corrected_mfu) : std::string()));
     }
+  } else {
+    out->headline = "no definite cause; possible: " + TitleOf(*best);
   }
 }
 
-void DescribeExplained(const Diagnosis& d, const Explanation& best, DivergenceWords* out) {
+void DescribeNamed(const Diagnosis& d, const Explanation& best, DivergenceWords* out) {
   const double factor = ErrorFactor(best);
-  const bool open = std::any_of(best.causes.begin(), best.causes.end(),
-                                [](const Cause& c) { return c.standing == Standing::kOpen; });
   if (best.causes.empty()) {
-    out->headline = "the difference lies within the error bars of what a healthy job shows";
-  } else if (open) {
-    out->headline = "no definite cause; possible: " + TitleOf(best);
+    out->headline = Apart(d) + ": within the error bars of what a healthy job shows";
   } else if (std::abs(factor - 1) < 1e-9) {
     out->headline = "no mistake is needed to explain it: " + TitleOf(best);
   } else {
@@ -118,10 +123,88 @@ void DescribeExplained(const Diagnosis& d, const Explanation& best, DivergenceWo
                         : fmt::format("MFU is probably {}, by the ratio alone: {}", Times(factor),
                                       TitleOf(best));
   }
-  if (!open) Findings(d, best, out);
+  Findings(d, best, out);
   if (!best.fits()) {
     out->findings.push_back(fmt::format("it comes near ({:.2f} to {:.2f}) and does not quite fit",
                                         best.ratio.low, best.ratio.high));
+  }
+}
+
+void DescribeAlarm(const JobEvidence& job, const Diagnosis& d, DivergenceWords* out) {
+  // What the job was seen doing is its own reason, whatever the mean ratio fits.
+  const auto seen = std::find_if(d.seen.begin(), d.seen.end(),
+                                 [](const Cause& c) { return c.id != kWrongPeak; });
+  if (seen != d.seen.end()) {
+    out->headline = seen->title;
+    out->actions.push_back(seen->advice);
+    return;
+  }
+  const Explanation* best =
+      d.explanations.empty() || !d.explanations[0].near() ? nullptr : &d.explanations[0];
+  if (const Explanation* named = d.named()) {
+    DescribeNamed(d, *named, out);
+  } else {
+    DescribeUndecided(d, best, out);
+  }
+  if (best == nullptr) return;
+  for (const Cause& c : best->causes) {
+    if (std::find(out->actions.begin(), out->actions.end(), c.advice) == out->actions.end() &&
+        !c.advice.empty()) {
+      out->actions.push_back(c.advice);
+    }
+  }
+  if (!job.model && !best->causes.empty() && !d.peak.wrong()) {
+    out->findings.push_back(
+        "without the model's configuration this is a ratio that fits, not a diagnosis");
+  }
+}
+
+// No mistake is claimed: how far apart the two are, and how far jobs of this size are for no known
+// reason.
+void DescribeBelowAlarm(const JobEvidence& job, const Diagnosis& d, DivergenceWords* out) {
+  out->headline = Apart(d);
+  if (d.in_scatter()) {
+    out->headline +=
+        fmt::format("; {} scatter by up to {:.1f} points for no known reason: no mistake is seen",
+                    JobsOfSize(job), d.scatter_points * 100);
+  } else if (d.scatter_points > 0) {
+    out->headline +=
+        fmt::format(", more than the {:.1f} by which {} scatter, and too little for an alarm",
+                    d.scatter_points * 100, JobsOfSize(job));
+  } else {
+    out->headline += ", too little for an alarm";
+  }
+  if (d.vague) {
+    out->findings.push_back("the OFU is too small, or too uncertain, to say more from the ratio");
+  }
+  if (d.scatter_points > 0) {
+    out->findings.push_back(
+        "the scatter is that of undisputed jobs of this size in the OFU paper, table III: mean "
+        "error + 2.5 standard deviations");
+  }
+  if (!d.explanations.empty() && !d.explanations[0].causes.empty()) {
+    const Explanation& best = d.explanations[0];
+    out->findings.push_back(fmt::format(
+        "no mistake is needed for it: {} gives an MFU / OFU of {:.2f} to {:.2f}, and {:.2f} is "
+        "seen",
+        TitleOf(best), best.ratio.low, best.ratio.high, *d.ratio));
+    for (const Cause& c : best.causes) {
+      if (!c.advice.empty()) out->actions.push_back(c.advice);
+    }
+  }
+}
+
+// What the claim itself shows is said whatever the verdict; once.
+void SaySeen(const Diagnosis& d, DivergenceWords* out) {
+  for (const Cause& c : d.seen) {
+    const Explanation* named = d.named();
+    if (out->headline == c.title) continue;
+    if (named != nullptr && std::any_of(named->causes.begin(), named->causes.end(),
+                                        [&](const Cause& n) { return n.id == c.id; })) {
+      continue;
+    }
+    out->findings.insert(out->findings.begin(), c.title);
+    out->actions.insert(out->actions.begin(), c.advice);
   }
 }
 
@@ -147,39 +230,22 @@ DivergenceWords Describe(const JobEvidence& job, const Diagnosis& d) {
   if (d.verdict == Verdict::kAgrees) {
     out.headline = fmt::format("MFU and OFU agree: {:.1f} points apart where 5 are allowed",
                                std::abs(*d.difference_expected) * 100);
+    SaySeen(d, &out);
     return out;
   }
 
-  const Explanation* best =
-      d.explanations.empty() || !d.explanations[0].near() ? nullptr : &d.explanations[0];
-  if (d.vague || best == nullptr || d.undecided > 1) {
-    DescribeUndecided(d, best, &out);
+  if (d.flagged()) {
+    DescribeAlarm(job, d, &out);
   } else {
-    DescribeExplained(d, *best, &out);
+    DescribeBelowAlarm(job, d, &out);
   }
-  if (best != nullptr) {
-    for (const Cause& c : best->causes) {
-      if (std::find(out.actions.begin(), out.actions.end(), c.advice) == out.actions.end() &&
-          !c.advice.empty()) {
-        out.actions.push_back(c.advice);
-      }
-    }
-    if (!job.model && !best->causes.empty() && !d.peak.wrong()) {
-      out.findings.push_back(
-          "without the model's configuration this is a ratio that fits, not a diagnosis");
-    }
-  }
-  if (d.verdict == Verdict::kScatter) {
+  if (d.flagged() && d.in_scatter()) {
     out.findings.push_back(fmt::format(
-        "jobs of about {} GPUs scatter by up to {:.0f} points for no known reason (OFU paper, "
-        "table III): not counted as an alarm",
-        *job.gpus, d.scatter_points * 100));
+        "{} scatter by up to {:.0f} points for no known reason (OFU paper, table III); this one is "
+        "an alarm for what is known of it",
+        JobsOfSize(job), d.scatter_points * 100));
   }
-  for (const Cause& c : d.seen) {
-    if (c.id == kWrongPeak) continue;
-    out.findings.insert(out.findings.begin(), c.title);
-    out.actions.insert(out.actions.begin(), c.advice);
-  }
+  SaySeen(d, &out);
   return out;
 }
 
