@@ -32,7 +32,7 @@ struct JobDivergence {
   // 95 % half-width of the OFU over the job's own minutes, of a question about one job. It is shown
   // and not judged by: the application spent the same minutes.
   std::optional<double> ofu_ci95;
-  std::string model_note;    // why the model's configuration could not be used
+  std::string model_note;  // why the model's configuration could not be used
   std::optional<int64_t> seq_len;
   int64_t samples = 0;       // of the claim
   int64_t other_claims = 0;  // of the job in the window, with less time behind them

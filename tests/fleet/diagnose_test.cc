@@ -369,8 +369,8 @@ TEST(Diagnose, TheScatterIsThatOfTheDifferenceAsItStands) {
   // Table III has MFU - OFU: 16.0 points; 18.6 after what is expected.
   JobEvidence job = DiagnosedJob(0.2653, 0.1053);
   job.gpus = 16;
-  job.model = ModelFlops{
-      .name = "m", .exact = 11.1, .attention_core = 0.5, .seq_len = 8192, .counted = 10};
+  job.model =
+      ModelFlops{.name = "m", .exact = 11.1, .attention_core = 0.5, .seq_len = 8192, .counted = 10};
   const Diagnosis d = Of(job);
   EXPECT_GT(*d.difference_expected, d.scatter_points);
   EXPECT_LT(*d.difference, d.scatter_points);

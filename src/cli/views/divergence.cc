@@ -61,13 +61,14 @@ class Card {
     List("What is known", d_["findings"]);
     Causes();
     List("What to do", d_["actions"]);
-    out_ += "\n" + Paint(v_, Tone::kDim,
-                         Wrap("MFU is what the application claims, OFU what the hardware did: MFU "
-                              "/ OFU of a healthy job is not 1 "
-                              "but the inverse of what is expected above. Alarm beyond 10 points "
-                              "or a ratio of 1.25 after that, where jobs of the size do not scatter "
-                              "as much. docs/divergence.md has the method.",
-                              v_.width, "", ""));
+    out_ +=
+        "\n" + Paint(v_, Tone::kDim,
+                     Wrap("MFU is what the application claims, OFU what the hardware did: MFU "
+                          "/ OFU of a healthy job is not 1 "
+                          "but the inverse of what is expected above. Alarm beyond 10 points "
+                          "or a ratio of 1.25 after that, where jobs of the size do not scatter "
+                          "as much. docs/divergence.md has the method.",
+                          v_.width, "", ""));
     return out_;
   }
 
@@ -162,11 +163,12 @@ class Card {
 
   void Causes() {
     if (d_["explanations"].array().empty()) return;
-    Title(fmt::format("{}, best first, by the MFU / OFU each would give (seen: {})",
-                      d_["flagged"].boolean() ? "Causes" : "What would explain it without a mistake",
-                      d_["mfu_claimed"].number() && d_["ofu"].number_or(0) > 0
-                          ? fmt::format("{:.2f}", *d_["mfu_claimed"].number() / *d_["ofu"].number())
-                          : "-"));
+    Title(
+        fmt::format("{}, best first, by the MFU / OFU each would give (seen: {})",
+                    d_["flagged"].boolean() ? "Causes" : "What would explain it without a mistake",
+                    d_["mfu_claimed"].number() && d_["ofu"].number_or(0) > 0
+                        ? fmt::format("{:.2f}", *d_["mfu_claimed"].number() / *d_["ofu"].number())
+                        : "-"));
     const auto row = [&](std::string_view rank, std::string_view gives, std::string_view fits,
                          std::string_view corrected) {
       return fmt::format("  {}  {}  {}  {}  ", PadLeft(rank, 2), PadRight(gives, 12),

@@ -198,9 +198,8 @@ void KeepWhatIsClaimed(Diagnosis* d) {
     d->undecided = d->explanations.size() > 1 ? d->explanations.size() : 0;
   }
   const auto& best = d->explanations;
-  d->from_model =
-      !best.empty() && std::any_of(best[0].causes.begin(), best[0].causes.end(),
-                                   [](const Cause& c) { return c.from_model; });
+  d->from_model = !best.empty() && std::any_of(best[0].causes.begin(), best[0].causes.end(),
+                                               [](const Cause& c) { return c.from_model; });
 }
 
 // Looks for causes where MFU and OFU do not agree, and decides.

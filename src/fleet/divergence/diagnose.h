@@ -12,13 +12,13 @@
 //
 // Causes. Every cause of the candidate set, alone and with full recompute where that is not
 // declared, predicts a range of r. It fits where that range and the error bar of the observed r
-// (MFU timing, OFU sampling and time without a known OFU, 95 %) overlap; its misfit is what of |log r - log r_c| lies outside
-// of the range, in units of that bar (fits: at most 1). Order: up to a misfit of kNear by
-// CostOf(standing) summed + misfit^2, that is fewer and better supported assumptions before a
-// slightly better match, then by |log r - log r_c|; the rest by that alone. Pairs of causes are
-// tried only where no single one comes near, and one of them must be likely. Where several come
-// within 1 of the best, none is named alone. r is as claimed there, and a peak the claim shows to
-// be wrong is part of every explanation. Pure; no I/O, no clock.
+// (MFU timing, OFU sampling and time without a known OFU, 95 %) overlap; its misfit is what of |log
+// r - log r_c| lies outside of the range, in units of that bar (fits: at most 1). Order: up to a
+// misfit of kNear by CostOf(standing) summed + misfit^2, that is fewer and better supported
+// assumptions before a slightly better match, then by |log r - log r_c|; the rest by that alone.
+// Pairs of causes are tried only where no single one comes near, and one of them must be likely.
+// Where several come within 1 of the best, none is named alone. r is as claimed there, and a peak
+// the claim shows to be wrong is part of every explanation. Pure; no I/O, no clock.
 #pragma once
 
 #include <optional>
@@ -47,8 +47,8 @@ inline constexpr double kOfuHalfWidthWindow = 3000;  // s
 // What was not measured may have been half as much, or half as much again: of the OFU, times the
 // share of the time without one.
 inline constexpr double kUnseenError = 0.5;
-inline constexpr double kNear = 2;                   // error bars
-inline constexpr size_t kMaxExplanations = 8;        // reported
+inline constexpr double kNear = 2;             // error bars
+inline constexpr size_t kMaxExplanations = 8;  // reported
 
 enum class Verdict : uint8_t {
   kAgrees,   // within 5 points of what is expected
@@ -91,7 +91,7 @@ struct Diagnosis {
   Expectation expectation;
   // The difference a job of this many GPUs may show for no known reason; 0 = not allowed for.
   double scatter_points = 0;
-  std::vector<Cause> seen;                // shown by the claim itself
+  std::vector<Cause> seen;  // shown by the claim itself
   // Ranked. Of an alarm all that come into question; of jobs that differ or scatter only what
   // explains that without any mistake: no cause of a wrong MFU is named where none is claimed.
   std::vector<Explanation> explanations;

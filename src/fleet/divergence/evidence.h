@@ -67,8 +67,8 @@ struct ModelFlops {
 // MFU / OFU early and late in the job's life, each third over the time that its own samples stand
 // for.
 struct RatioTrend {
-  double early = 0, late = 0;  // mean ratio of the first and the last third of the window
-  double early_mfu = 0, late_mfu = 0;            // the claims alone
+  double early = 0, late = 0;          // mean ratio of the first and the last third of the window
+  double early_mfu = 0, late_mfu = 0;  // the claims alone
   double early_uptime_s = 0, late_uptime_s = 0;  // mean time since the job's start in each
 };
 

@@ -132,8 +132,8 @@ void DescribeNamed(const Diagnosis& d, const Explanation& best, DivergenceWords*
 
 void DescribeAlarm(const JobEvidence& job, const Diagnosis& d, DivergenceWords* out) {
   // What the job was seen doing is its own reason, whatever the mean ratio fits.
-  const auto seen = std::find_if(d.seen.begin(), d.seen.end(),
-                                 [](const Cause& c) { return c.id != kWrongPeak; });
+  const auto seen =
+      std::find_if(d.seen.begin(), d.seen.end(), [](const Cause& c) { return c.id != kWrongPeak; });
   if (seen != d.seen.end()) {
     out->headline = seen->title;
     out->actions.push_back(seen->advice);
