@@ -36,6 +36,8 @@ struct MetricSeries : SeriesLabels {
 
 // "name{a=\"b\"}", names in quotes where they are no plain words (Prometheus 3), values escaped.
 void AppendSeries(const SeriesLabels& series, std::string* out);
+// "0.5", "12": reads as the same double.
+void AppendNumber(double value, std::string* out);
 // " 0.5 1735787045000\n"
 void AppendPoint(const MetricPoint& point, std::string* out);
 

@@ -223,6 +223,29 @@ TEST(MetricSeriesTest, TextReadsBack) {
   });
 }
 
+std::string Printed(double value) {
+  std::string out;
+  AppendNumber(value, &out);
+  return out;
+}
+
+TEST(MetricSeriesTest, NumbersReadAsWhatTheyAre) {
+  EXPECT_EQ(Printed(0), "0");
+  EXPECT_EQ(Printed(-0.0), "-0");
+  EXPECT_EQ(Printed(12), "12");
+  EXPECT_EQ(Printed(-1.5), "-1.5");
+  EXPECT_EQ(Printed(0.000001), "0.000001");
+  EXPECT_EQ(Printed(1410.25), "1410.25");
+  EXPECT_EQ(std::strtod(Printed(0x1p-1074).c_str(), nullptr), 0x1p-1074);
+  rc::check("any number, and any with few decimals", [](double any, int32_t scaled) {
+    for (const double value : {any, scaled / 1e6, scaled / 1e3, scaled * 1e6}) {
+      const std::string text = Printed(value);
+      const double read = std::strtod(text.c_str(), nullptr);
+      RC_ASSERT(std::memcmp(&read, &value, sizeof value) == 0);
+    }
+  });
+}
+
 TEST(MetricSeriesTest, AGpuMetricIsOneWhateverBroughtIt) {
   MetricSeries series;
   series.name = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE";
