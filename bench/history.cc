@@ -52,7 +52,8 @@ class Rows {
 
   void Add(std::string_view uuid, const telemetry::Conversion& c,
            const std::vector<telemetry::MetricPoint>& points) {
-    const auto [at, fresh] = entities_.try_emplace(std::string(uuid), static_cast<int32_t>(gpus_.size()));
+    const auto [at, fresh] =
+        entities_.try_emplace(std::string(uuid), static_cast<int32_t>(gpus_.size()));
     if (fresh) gpus_.emplace_back();
     std::vector<uint32_t>& rows = gpus_[at->second];
     size_t next = 0;
@@ -122,14 +123,13 @@ Bare RunBare(const history::Access& access, store::Window window, const std::str
     for (const std::string& name : names) {
       const auto field = fields.Find(name);
       if (!field.has_value()) continue;
-      Check(way->Read({.metric = name, .matchers = {}}, slice,
-                      [&](const telemetry::MetricSeries& series) {
-                        lap(&out.decode_s);
-                        out.samples += series.points.size();
-                        rows.Add(series.Label("UUID"), fields.conversions()[field->spelling],
-                                 series.points);
-                        lap(&out.rows_s);
-                      }));
+      Check(way->Read(
+          {.metric = name, .matchers = {}}, slice, [&](const telemetry::MetricSeries& series) {
+            lap(&out.decode_s);
+            out.samples += series.points.size();
+            rows.Add(series.Label("UUID"), fields.conversions()[field->spelling], series.points);
+            lap(&out.rows_s);
+          }));
     }
     lap(&out.decode_s);
     Check(rows.Append(store.get(), slice.to));
@@ -159,12 +159,12 @@ int Main(int argc, char** argv) {
     history::ImportOptions options;
     options.access = access;
     options.window = window;
-    options.store.directory = (directory / fmt::format("import-{}", round)).string();
+    store::Options to;
+    to.directory = (directory / fmt::format("import-{}", round)).string();
     double begin = CpuSeconds();
-    const history::ImportResult imported = Check(history::Import(options, catalog));
+    const history::ImportResult imported = Check(history::ImportInto(to, options, catalog));
     const double import_s = CpuSeconds() - begin;
-    const Bare bare =
-        RunBare(access, window, (directory / fmt::format("bare-{}", round)).string());
+    const Bare bare = RunBare(access, window, (directory / fmt::format("bare-{}", round)).string());
     const auto per_million = [&](double s) {
       return s / static_cast<double>(imported.samples) * 1e6;
     };

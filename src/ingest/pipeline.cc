@@ -267,6 +267,25 @@ IngestSide::~IngestSide() {
   writer.Stop();      // it calls the pipeline
 }
 
+BackfillSide::BackfillSide(const PipelineOptions& o, IngestSide* of)
+    : options(Adjusted(o)),
+      live(IdsFor(options.known.entities)),
+      writer(options, of->writer),
+      pipeline({.options = options,
+                .fields = of->fields,
+                .registry = of->registry,
+                .jobs = of->jobs,
+                .live = live,
+                .writer = writer,
+                .application = of->application}) {
+  writer.Start([this] { pipeline.Tick(); });
+}
+
+BackfillSide::~BackfillSide() {
+  pipeline.Settle();
+  writer.Stop();
+}
+
 StatusOr<std::unique_ptr<IngestSide>> IngestSide::Start(const PipelineOptions& options,
                                                         const hardware::Catalog* catalog,
                                                         store::Store* store) {

@@ -141,4 +141,18 @@ struct IngestSide {
   Pipeline pipeline;
 };
 
+// History on its way into what an ingest side has already, beside what is live there: the same
+// GPUs, jobs and store; sources, claims and live state of its own. The store's upkeep is the
+// other's.
+struct BackfillSide {
+  // All outlive it. `options`: as for back-fill, with the limits of `of`.
+  BackfillSide(const PipelineOptions& options, IngestSide* of);
+  ~BackfillSide();  // settles, and stores what is queued
+
+  const PipelineOptions options;
+  LiveState live;
+  Writer writer;
+  Pipeline pipeline;
+};
+
 }  // namespace flopwatch::ingest

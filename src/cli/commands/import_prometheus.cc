@@ -13,10 +13,14 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "cli/api_client.h"
 #include "cli/commands/import.h"
 #include "cli/commands/site_catalog.h"
+#include "cli/context_impl.h"
 #include "cli/views/style.h"
 #include "history/importer.h"
+#include "history/server_taker.h"
+#include "history/store_taker.h"
 #include "net/http.h"
 
 namespace flopwatch::cli {
@@ -104,7 +108,7 @@ StatusOr<history::ImportOptions> OptionsOf(const PrometheusImport& o) {
   FW_ASSIGN_OR_RETURN(options.access, AccessOf(o));
   FW_ASSIGN_OR_RETURN(options.window, WindowOf(o));
   options.way = o.way;
-  options.replica_labels = o.replica_labels;
+  options.taking.replica_labels = o.replica_labels;
   for (const std::string& match : o.match) {
     auto matchers = history::ParseMatchers(match);
     if (!matchers.ok()) return Annotate(matchers.status(), "--match");
@@ -176,7 +180,8 @@ void SayResult(Context& context, const ImportResult& r, const PrometheusImport& 
     context.Say(fmt::format(
         "{} series name no exporter (no instance, Hostname or node label) and are left out",
         r.unnamed));
-  context.Say(fmt::format("now: flopwatch report --data-dir {}", Printable(o.into)));
+  context.Say(o.into.empty() ? "now: flopwatch report --server " + context.impl()->global.server
+                             : "now: flopwatch report --data-dir " + Printable(o.into));
 }
 
 Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
@@ -186,11 +191,11 @@ Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
     FW_ASSIGN_OR_RETURN(const FirstLook look, history::LookAt(options, catalog));
     return context.Write(LookTable(look, options.window));
   }
-  if (o.into.empty())
+  const std::string& server = context.impl()->global.server;
+  if (o.into.empty() == server.empty())
     return absl::InvalidArgumentError(
-        "say where to: --into DIR, a data directory (made where there is none), or --dry-run for a "
-        "first look");
-  FW_ASSIGN_OR_RETURN(options.store, StoreOptionsOf(context, o.into));
+        "say where to: --into DIR, a data directory (made where there is none), --server URL, the "
+        "flopwatch server that has one, or --dry-run for a first look");
   const Micros begin = MonotonicNow();
   Micros said = 0;
   options.progress = [&](const history::ImportProgress& p) {
@@ -206,8 +211,23 @@ Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
         Count(static_cast<int64_t>(static_cast<double>(p.samples) / std::max(spent, 1e-3))),
         WholeSeconds(spent * (1 - share) / std::max(share, 1e-6))));
   };
-  FW_ASSIGN_OR_RETURN(const ImportResult result, history::Import(options, catalog));
-  SayResult(context, result, o);
+  StatusOr<ImportResult> result = ImportResult();
+  if (server.empty()) {
+    FW_ASSIGN_OR_RETURN(const store::Options to, StoreOptionsOf(context, o.into));
+    result = history::ImportInto(to, options, catalog);
+  } else {
+    // What ends later may still come in live there.
+    const Micros latest = FloorTo(Now() - 2 * history::kLiveReach, kMicrosPerMinute);
+    if (options.window.to > latest) {
+      options.window.to = latest;
+      context.Say(fmt::format("until {}: what is later, the server may still be told of live",
+                              FormatTime(latest)));
+    }
+    history::ServerTaker taker(options.taking, {.url = ServerUrl(server)});
+    result = history::Import(options, &taker);
+  }
+  FW_RETURN_IF_ERROR(result.status());
+  SayResult(context, *result, o);
   return absl::OkStatus();
 }
 
@@ -248,11 +268,12 @@ Args AddImportPrometheus(Args app, Run* run) {
       "as if flopwatch had scraped. What is there already is not added again: a run that was "
       "killed,\n"
       "overlaps another, or covers time that was scraped, can be repeated. No server may hold the\n"
-      "directory meanwhile.\n"
+      "directory meanwhile; with --server the one that does is told instead.\n"
       "Examples:\n"
       "  flopwatch import prometheus http://prom:9090 --dry-run\n"
       "  flopwatch import prometheus http://prom:9090 --last 30d --into DIR\n"
-      "  flopwatch report --data-dir DIR --from -30d");
+      "  flopwatch report --data-dir DIR --from -30d\n"
+      "  flopwatch import prometheus http://prom:9090 --server http://head:9530");
   *run = [o](Context& context) { return RunImportPrometheus(context, *o); };
   return sub;
 }
