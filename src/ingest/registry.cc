@@ -181,6 +181,15 @@ bool Registry::See(int32_t id, Micros ts) {
   return true;
 }
 
+void Registry::SeeEarlier(int32_t id, Micros ts) {
+  WriterLock lock(mutex_);
+  for (EntityRecord* e = entities_.Find(id); e != nullptr; e = entities_.Find(e->parent)) {
+    if (ts >= e->first_seen) continue;
+    e->first_seen = ts;
+    MarkDirty(*e);
+  }
+}
+
 store::ForgottenDevices Registry::Forget(const ForgetBefore& before,
                                          absl::FunctionRef<bool(int32_t)> named) {
   WriterLock lock(mutex_);

@@ -131,6 +131,8 @@ class Registry {
                                    const telemetry::EntityLabels& labels, Micros ts);
   // There is a row at `ts` of an entity whose labels are not taken over. False: it was forgotten.
   bool See(int32_t id, Micros ts);
+  // History has a row at `ts` of an entity that is known from later.
+  void SeeEarlier(int32_t id, Micros ts);
   // Times of store::RetentionStats; 0 = none may go.
   struct ForgetBefore {
     Micros unnamed = 0, unnamed_series = 0;

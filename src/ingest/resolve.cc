@@ -72,6 +72,7 @@ Resolver::Found Resolver::ResolveAnew(const DecodedRow& row, Micros ts, Newcomer
     return ResolveAnew(row, ts, newcomers, who);  // it was forgotten just now, and is new
   }
   const Found found = who->entity.id == entity->id ? Found::kAnew : Found::kAnother;
+  if (is_past) registry_->SeeEarlier(entity->id, ts);
   if (found == Found::kAnother) *who = Identity{};
   who->settled = (believed || is_past) && !model_refused;
   who->version = row.identity_version;

@@ -324,6 +324,40 @@ def killed(url, first):
     same("after ten kills", answers(folder), first)
 
 
+def into_a_server(url, first):
+    """Into one that runs, and is killed again and again while it takes windows in."""
+    folder = scratch() + "/data"
+
+    def server():
+        return Process("serve", "--data-dir", folder, "--listen", "127.0.0.1:0", "--target",
+                       "http://127.0.0.1:1/metrics")
+
+    window = ("--from", str(START), "--to", str(END))
+    for k in range(10):
+        process = server()
+        importer = subprocess.Popen([BINARY, "import", "prometheus", url, "--server", process.url,
+                                     *window, "-q"], stderr=subprocess.PIPE, text=True)
+        time.sleep(0.02 + 0.06 * k)
+        process.kill9()
+        importer.kill()
+        importer.communicate()
+    process = server()
+    r = run("import", "prometheus", url, "--server", process.url, *window)
+    print("into a server that was killed ten times: " + r.stderr.strip().splitlines()[-2])
+    again = run("import", "prometheus", url, "--server", process.url, *window)
+    check(" 0 rows new" in again.stderr, again.stderr)
+    # A directory's now is its newest sample.
+    end = END - 120
+    live = json.loads(run("report", "--from", str(START), "--to", str(end), "--server", process.url,
+                          "-o", "json", "-q").stdout)["usage"]
+    process.stop()
+    same("into a server", answers(folder), first)
+    own = answers(folder, START, end)["fleet"]
+    for key in ("ofu", "gpu_seconds", "observed_gpu_seconds"):
+        check(abs(live[key] - own[key]) <= 1e-9 * abs(own[key]),
+              f"{key}: the server says {live[key]}, its directory {own[key]}")
+
+
 def overlapping(url, first):
     """In pieces, out of order, with the same time in several."""
     folder = scratch() + "/data"
@@ -388,6 +422,7 @@ def main():
 
     overlapping(url, first)
     killed(url, first)
+    into_a_server(url, first)
     without_raw(url, first)
     if "prometheus" in urls:
         through_proxies(urls["prometheus"], first)
