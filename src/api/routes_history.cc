@@ -35,8 +35,7 @@ StatusOr<history::Intake::Part> PartOf(const Call& call) {
   history::Intake::Part part;
   part.session = std::string(call.args[kSession].value_or(""));
   part.first = call.args[kFirst];
-  if (part.session.empty() ||
-      FaultOfName(part.session, kMaxSession) != NameFault::kNone)
+  if (part.session.empty() || FaultOfName(part.session, kMaxSession) != NameFault::kNone)
     return InvalidArgument("history: 'session' is 1 to {} bytes of UTF-8", kMaxSession);
   if (call.args[kLast]) return part;
   const auto from = call.args[kFromMs], to = call.args[kToMs];
@@ -47,8 +46,8 @@ StatusOr<history::Intake::Part> PartOf(const Call& call) {
     return InvalidArgument("history: a window is within one hour (UTC)");
   part.options.max_span = call.args[kGapMs] * kMicrosPerMilli;
   if (const auto labels = call.args[kReplicaLabel]) {
-    part.options.replica_labels = absl::StrSplit(absl::string_view(labels->data(), labels->size()),
-                                                 ',', absl::SkipEmpty());
+    part.options.replica_labels =
+        absl::StrSplit(absl::string_view(labels->data(), labels->size()), ',', absl::SkipEmpty());
     if (part.options.replica_labels.size() > kMaxReplicaLabels)
       return InvalidArgument("history: at most {} replica labels", kMaxReplicaLabels);
   }
@@ -114,8 +113,7 @@ void AddHistoryRoutes(history::Intake* intake, const ingest::Pipeline* pipeline,
                 {{"application/x-protobuf",
                   R"({"type": "string", "format": "binary", "description": "A snappy block of )"
                   R"(prometheus.WriteRequest."})"}})),
-      {},
-      [intake, pipeline](const Call& call) { return PostHistory(intake, pipeline, call); });
+      {}, [intake, pipeline](const Call& call) { return PostHistory(intake, pipeline, call); });
 }
 
 }  // namespace flopwatch::api

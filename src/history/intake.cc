@@ -8,8 +8,9 @@ StatusOr<Taken> Intake::Take(const Part& part, absl::FunctionRef<Status(Taker*)>
   const MutexLock lock(mutex_);
   const bool is_another = taker_ != nullptr && session_ != part.session;
   if (is_another && MonotonicNow() - heard_ < kSilence) {
-    return FailedPrecondition("another import is under way; it ends, or is over {} after its last word",
-                       FormatDuration(kSilence));
+    return FailedPrecondition(
+        "another import is under way; it ends, or is over {} after its last word",
+        FormatDuration(kSilence));
   }
   if (part.first) {
     if (taker_ != nullptr) FW_RETURN_IF_ERROR(std::exchange(taker_, nullptr)->End());
@@ -17,7 +18,8 @@ StatusOr<Taken> Intake::Take(const Part& part, absl::FunctionRef<Status(Taker*)>
     taker_ = StoreTaker::Beside(part.options, live_, store_, clock_);
   } else if (taker_ == nullptr || session_ != part.session) {
     return FailedPrecondition(
-        "this import is not known any more (the server was started anew, or another came): the same "
+        "this import is not known any more (the server was started anew, or another came): the "
+        "same "
         "command again goes on");
   }
   taker_->Clear();

@@ -6,6 +6,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/text.h"
 #include "ingest/origin.h"
+#include "telemetry/field.h"
 #include "telemetry/labels.h"
 
 namespace flopwatch::history {
@@ -85,7 +86,13 @@ void Scrapes::Add(const telemetry::MetricSeries& series) {
   text += ' ';
   Stream& stream = exporter.streams[replica];
   const auto [at, fresh] = stream.place.try_emplace(text, stream.series.size());
-  if (fresh) stream.series.emplace_back().text = std::move(text);
+  if (fresh) {
+    stream.series.push_back({.text = std::move(text),
+                             .points = {},
+                             .unit_in_text = telemetry::IsPercentIfInteger(series.name)});
+  }
+  if (stream.series[at->second].unit_in_text)
+    for (const MetricPoint& p : series.points) exporter.unit.See(p.value);
   std::vector<MetricPoint>& points = stream.series[at->second].points;
   points.insert(points.end(), series.points.begin(), series.points.end());
   samples_ += series.points.size();
@@ -132,7 +139,9 @@ void Scrapes::Write(const Exporter& exporter, const Moment& moment, Stream* stre
     while (s.next < s.points.size() && s.points[s.next].ts < moment.from) ++s.next;
     if (s.next == s.points.size() || s.points[s.next].ts > moment.to) continue;
     body_ += s.text;
-    telemetry::AppendNumber(s.points[s.next].value, &body_);
+    const double value = s.points[s.next].value;
+    telemetry::AppendNumber(value, &body_);
+    if (s.unit_in_text && exporter.unit.DecimalsOf(value)) body_ += ".0";
     body_ += '\n';
     ++s.next;
   }

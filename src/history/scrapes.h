@@ -49,7 +49,8 @@ class Scrapes {
   struct Series {
     std::string text;  // name, labels and a blank, as in exposition text
     std::vector<telemetry::MetricPoint> points;
-    size_t next = 0;  // of Write()
+    size_t next = 0;            // of Write()
+    bool unit_in_text = false;  // telemetry::PercentOrRatio
   };
   // What one replica saw of an exporter.
   struct Stream {
@@ -61,6 +62,7 @@ class Scrapes {
     std::map<std::string, Stream> streams;  // by replica
     std::string speaker;                    // the replica that spoke last
     Micros spoke = 0, usual = 0;            // when, and the time between two scrapes
+    telemetry::PercentOrRatio unit;
   };
   struct Moment {  // the samples of one scrape
     Micros from = 0, to = 0;

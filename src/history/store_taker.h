@@ -58,9 +58,9 @@ class StoreTaker final : public Taker {
   ingest::StoredTime stored_;
   uint64_t known_ = 0;
   std::atomic<Micros> reached_{0};
-  Micros last_ = 0;  // the end of the last window
-  std::unique_ptr<ingest::IngestSide> own_;        // one of
-  std::unique_ptr<ingest::BackfillSide> shared_;   // the two
+  Micros last_ = 0;                               // the end of the last window
+  std::unique_ptr<ingest::IngestSide> own_;       // one of
+  std::unique_ptr<ingest::BackfillSide> shared_;  // the two
   ingest::Pipeline* pipeline_ = nullptr;
 };
 

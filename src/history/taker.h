@@ -16,8 +16,8 @@ namespace flopwatch::history {
 // What became of a window.
 struct Taken {
   uint64_t samples = 0, scrapes = 0, rows = 0;
-  uint64_t known = 0;    // rows that were there already
-  uint64_t unnamed = 0;  // series that no label says the exporter of
+  uint64_t known = 0;                       // rows that were there already
+  uint64_t unnamed = 0;                     // series that no label says the exporter of
   std::map<std::string, uint64_t> refused;  // lines, by reason (telemetry::Refusal, IngestRefusal)
   std::vector<std::string> examples;        // a few of them
 

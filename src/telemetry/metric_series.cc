@@ -113,9 +113,10 @@ void AppendNumber(double value, std::string* out) {
   out->append(at, end);
 }
 
-void AppendPoint(const MetricPoint& point, std::string* out) {
+void AppendPoint(const MetricPoint& point, bool decimals, std::string* out) {
   *out += ' ';
   AppendNumber(point.value, out);
+  if (decimals) *out += ".0";
   *out += fmt::format(" {}\n", FloorTo(point.ts, kMicrosPerMilli) / kMicrosPerMilli);
 }
 

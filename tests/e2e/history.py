@@ -133,11 +133,43 @@ def fill(urls):
             pass  # a Prometheus
 
 
+# What DCGM calls the fields from 4.7 on, and how many of its units one of before is.
+RENAMED = {"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("DCGM_FI_PROF_TENSOR_UTIL_RATIO", 1),
+           "DCGM_FI_PROF_SM_ACTIVE": ("DCGM_FI_PROF_SM_UTIL_RATIO", 1),
+           "DCGM_FI_PROF_SM_OCCUPANCY": ("DCGM_FI_PROF_SM_OCCUPANCY_RATIO", 1),
+           "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", 1),
+           "DCGM_FI_PROF_DRAM_ACTIVE": ("DCGM_FI_PROF_DRAM_UTIL_RATIO", 1),
+           "DCGM_FI_DEV_SM_CLOCK": ("DCGM_FI_DEV_SM_CLOCK_HERTZ", 1e6),
+           "DCGM_FI_DEV_POWER_USAGE": ("DCGM_FI_DEV_BOARD_POWER_WATTS", 1),
+           "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", 1e-3),
+           "DCGM_FI_DEV_GPU_UTIL": ("DCGM_FI_DEV_GPU_UTIL_RATIO", 1e-2),
+           "DCGM_FI_DEV_FB_USED": ("DCGM_FI_DEV_FB_USED_BYTES", 2**20),
+           "DCGM_FI_DEV_FB_FREE": ("DCGM_FI_DEV_FB_FREE_BYTES", 2**20)}
+UPGRADE = START + int(HOURS * 1800) + 317
+
+
+def in_its_dialect(number, key, samples):
+    """A third of the exporters is of DCGM 4.7, whose labels a Prometheus has put aside for its own,
+    and a third goes over to it in the middle."""
+    name = dict(key)["__name__"]
+    new, factor = RENAMED.get(name, (name, 1))
+    since = (2**60, UPGRADE, 0)[number % 3] * 1000
+    renamed = [(ms, v * factor) for ms, v in samples if ms >= since]
+    old = [(ms, v) for ms, v in samples if ms < since]
+    if number % 3 == 2:
+        key = tuple(("exported_" + k if k == "Hostname" else k, v) for k, v in key)
+    if old:
+        yield key, old
+    if renamed:
+        yield (("__name__", new), *key[1:]), renamed
+
+
 def replicas():
     """(labels, samples) as the two of them have stored them."""
     for number, (path, series) in enumerate(scrapes()):
         host = f"node{number:04}:9400"
-        for key, samples in series.items():
+        for key, samples in (part for key, samples in series.items()
+                             for part in in_its_dialect(number, key, samples)):
             labels = (*key, ("instance", host), ("job", "dcgm"))
             away = {ms for ms, _ in samples if OUTAGE_OF_A[0] < ms / 1000 <= OUTAGE_OF_A[1]}
             yield ((*labels, ("prometheus_replica", "a")),

@@ -21,8 +21,9 @@ constexpr char kUuid[] = "GPU-1";
 
 class TakerTest : public testing::Test {
  protected:
-  TakerTest() : directory_(std::filesystem::path(testing::TempDir()) /
-                           fmt::format("taker-{}", ::getpid())) {
+  TakerTest()
+      : directory_(std::filesystem::path(testing::TempDir()) /
+                   fmt::format("taker-{}", ::getpid())) {
     std::filesystem::remove_all(directory_);
     store::Options options;
     options.directory = directory_.string();
@@ -40,8 +41,8 @@ class TakerTest : public testing::Test {
   // One GPU, its tensor activity and clock every 30 s of the hour.
   static void Fill(Taker* taker, Micros hour, std::string_view node) {
     MetricSeries series;
-    for (const auto& [name, value] : {std::pair("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.5),
-                                      {"DCGM_FI_DEV_SM_CLOCK", 1410.0}}) {
+    for (const auto& [name, value] :
+         {std::pair("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.5), {"DCGM_FI_DEV_SM_CLOCK", 1410.0}}) {
       series.Clear();
       series.points.clear();
       series.name = name;

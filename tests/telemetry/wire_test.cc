@@ -13,6 +13,7 @@
 
 #include "telemetry/application_series.h"
 #include "telemetry/exposition.h"
+#include "telemetry/field.h"
 #include "telemetry/labels.h"
 #include "telemetry/metric_series.h"
 #include "telemetry/otlp_metrics.h"
@@ -31,7 +32,7 @@ std::string TextOf(const MetricSeries& s) {
   std::string out;
   for (const MetricPoint& p : s.points) {
     AppendSeries(s, &out);
-    AppendPoint(p, &out);
+    AppendPoint(p, false, &out);
   }
   return out;
 }
@@ -244,6 +245,22 @@ TEST(MetricSeriesTest, NumbersReadAsWhatTheyAre) {
       RC_ASSERT(std::memcmp(&read, &value, sizeof value) == 0);
     }
   });
+}
+
+// DCGM 4.6 prints per cent as whole numbers under the name under which 4.7 prints a ratio.
+TEST(MetricSeriesTest, OneIsAHundredPerCentUnlessOthersSayOtherwise) {
+  EXPECT_TRUE(IsPercentIfInteger("DCGM_FI_DEV_GPU_UTIL_RATIO"));
+  EXPECT_FALSE(IsPercentIfInteger("DCGM_FI_DEV_GPU_UTIL"));
+  PercentOrRatio unit;
+  EXPECT_TRUE(unit.DecimalsOf(1));
+  for (const double value : {0.0, 57.0, 0.0, 1.0}) unit.See(value);
+  EXPECT_FALSE(unit.DecimalsOf(1));
+  unit.See(0.37);  // an upgrade
+  EXPECT_TRUE(unit.DecimalsOf(1));
+  EXPECT_FALSE(unit.DecimalsOf(57));
+  std::string text;
+  AppendPoint({.ts = 1'000'000, .value = 1}, true, &text);
+  EXPECT_EQ(text, " 1.0 1000\n");
 }
 
 TEST(MetricSeriesTest, AGpuMetricIsOneWhateverBroughtIt) {
