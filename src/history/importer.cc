@@ -59,6 +59,7 @@ class Importer {
                       server_.name(), names.size()));
     }
     FW_ASSIGN_OR_RETURN(way_, ChooseWay(&server_, options_.way, options_.window));
+    lost_ = unread().lost;
     return absl::OkStatus();
   }
 
@@ -109,11 +110,21 @@ class Importer {
     result_.metrics = metrics_.size();
     result_.samples = samples_;
     result_.known = stored.known();
+    result_.unread = way_->unread();
     result_.requests = server_.requests();
     result_.bytes = server_.bytes();
     return result_;
   }
   FirstLook Look(Window looked_at, double seconds);
+
+  const Unread& unread() const { return way_->unread(); }
+  // Whether the window that failed has shown damage that is to be passed by: it is asked again.
+  bool FoundDamage(const Status& failed) {
+    if (failed.code() != absl::StatusCode::kDataLoss || unread().lost == lost_) return false;
+    lost_ = unread().lost;
+    scrapes_.Clear();
+    return true;
+  }
 
   ingest::IngestSide& side() { return *side_; }
   void End() { side_.reset(); }
@@ -144,6 +155,7 @@ class Importer {
   std::unique_ptr<Way> way_;
   std::vector<std::string> metrics_;
   uint64_t other_metrics_ = 0, samples_ = 0, last_samples_ = 0;
+  uint64_t lost_ = 0;  // of unread(), that is known
   Micros most_at_once_ = kLongestSlice;
   Scrapes scrapes_;
   std::atomic<Micros> reached_{0};
@@ -159,7 +171,8 @@ FirstLook Importer::Look(Window looked_at, double seconds) {
                  .samples = samples_,
                  .rows = result_.rows,
                  .refused = result_.refused,
-                 .seconds = seconds};
+                 .seconds = seconds,
+                 .unread = unread()};
   side_->live.ForEachGpu(0, [&](const ingest::GpuNow& gpu) {
     ++look.gpus;
     ++look.models[side_->registry.model(gpu.model).value_or(store::ModelRecord{}).name];
@@ -216,8 +229,10 @@ StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog
   Window look = {std::max(options.window.from, options.window.to - kLook), options.window.to};
   Micros begin = MonotonicNow();
   for (;;) {
-    FW_ASSIGN_OR_RETURN(const bool took, importer.Take(look));
-    if (took) break;
+    const StatusOr<bool> took = importer.Take(look);
+    if (!took.ok() && importer.FoundDamage(took.status())) continue;
+    FW_RETURN_IF_ERROR(took.status());
+    if (*took) break;
     look.from = (look.from + look.to) / 2;
     begin = MonotonicNow();
   }
@@ -236,15 +251,23 @@ StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Cata
   FW_RETURN_IF_ERROR(importer.Start(store.get(), &stored));
   const Window all = options.window;
   Micros length = kFirstSlice;
-  for (Micros at = all.from; at < all.to;) {
-    Window slice = {at, std::min(at + length, all.to)};
+  Micros begins = all.from;  // what came just before is not known yet
+  for (Micros at = begins; at < all.to;) {
+    const Window unread = importer.unread().NextAfter(at == begins ? at - options.max_span : at);
+    if (unread.from <= at) {
+      // No minute of a rollup is of two imports, should the rest come one day.
+      at = begins = FloorTo(unread.to + options.max_span + kMicrosPerMinute - 1, kMicrosPerMinute);
+      continue;
+    }
+    Window slice = {at, std::min({at + length, all.to, unread.from})};
     // Of an hour there are all raw rows or none.
     if (!was_empty) slice.to = std::min(slice.to, FloorTo(at, kMicrosPerHour) + kMicrosPerHour);
     stored.Begin(slice);
     if (!was_empty) FW_RETURN_IF_ERROR(FindStored(store.get(), slice, options.max_span, &stored));
     // What came just before the window tells what its first samples stand for.
     const StatusOr<bool> took =
-        importer.Take({at == all.from ? at - options.max_span : at, slice.to});
+        importer.Take({at == begins ? at - options.max_span : at, slice.to});
+    if (!took.ok() && importer.FoundDamage(took.status())) continue;
     if (!took.ok()) {
       const std::string until =
           at == all.from ? "nothing was taken"

@@ -52,6 +52,7 @@ struct FirstLook {
   std::map<std::string, uint64_t> not_computable;  // GPUs without OFU, by reason
   std::map<std::string, uint64_t> refused;         // lines, by reason
   double seconds = 0;                              // that the look took
+  Unread unread;                                   // so far as it is known
 };
 
 struct ImportResult {
@@ -60,6 +61,8 @@ struct ImportResult {
   uint64_t known = 0;    // rows that were there already
   uint64_t unnamed = 0;  // series that no label says the exporter of
   uint64_t requests = 0, bytes = 0;
+  // Nothing was taken of this time. Reading it anew, from a whole copy, adds it.
+  Unread unread;
   std::map<std::string, uint64_t> refused;  // lines, by reason (telemetry::Refusal, IngestRefusal)
   std::vector<std::string> examples;
 };
