@@ -47,6 +47,7 @@ class Importer {
                       server_.name(), names.size()));
     }
     FW_ASSIGN_OR_RETURN(way_, ChooseWay(&server_, options_.way, options_.window));
+    lost_ = unread().lost;
     return absl::OkStatus();
   }
 
@@ -74,11 +75,20 @@ class Importer {
     result_.way = way_->name();
     result_.metrics = metrics_.size();
     result_.samples = samples_;
+    result_.unread = way_->unread();
     result_.requests = server_.requests();
     result_.bytes = server_.bytes();
     return result_;
   }
   FirstLook Look(const ingest::IngestSide& side, Window looked_at, double seconds);
+
+  const Unread& unread() const { return way_->unread(); }
+  // Whether the window that failed has shown damage that is to be passed by: it is asked again.
+  bool FoundDamage(const Status& failed) {
+    if (failed.code() != absl::StatusCode::kDataLoss || unread().lost == lost_) return false;
+    lost_ = unread().lost;
+    return true;
+  }
 
   uint64_t samples() const { return samples_; }
   uint64_t last_samples() const { return last_samples_; }
@@ -108,6 +118,7 @@ class Importer {
   std::unique_ptr<Way> way_;
   std::vector<std::string> metrics_;
   uint64_t other_metrics_ = 0, samples_ = 0, last_samples_ = 0;
+  uint64_t lost_ = 0;  // of unread(), that is known
   Micros most_at_once_ = kLongestSlice;
   ImportResult result_;
 };
@@ -120,7 +131,8 @@ FirstLook Importer::Look(const ingest::IngestSide& side, Window looked_at, doubl
                  .samples = samples_,
                  .rows = result_.rows,
                  .refused = result_.refused,
-                 .seconds = seconds};
+                 .seconds = seconds,
+                 .unread = unread()};
   side.live.ForEachGpu(0, [&](const ingest::GpuNow& gpu) {
     ++look.gpus;
     ++look.models[side.registry.model(gpu.model).value_or(store::ModelRecord{}).name];
@@ -148,8 +160,10 @@ StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog
   Window look = {std::max(options.window.from, options.window.to - kLook), options.window.to};
   Micros begin = MonotonicNow();
   for (;;) {
-    FW_ASSIGN_OR_RETURN(const bool took, importer.Take(look, look, taker.get()));
-    if (took) break;
+    const StatusOr<bool> took = importer.Take(look, look, taker.get());
+    if (!took.ok() && importer.FoundDamage(took.status())) continue;
+    FW_RETURN_IF_ERROR(took.status());
+    if (*took) break;
     look.from = (look.from + look.to) / 2;
     begin = MonotonicNow();
   }
@@ -161,13 +175,22 @@ StatusOr<ImportResult> Import(const ImportOptions& options, Taker* taker) {
   FW_RETURN_IF_ERROR(importer.Open());
   const Window all = options.window;
   Micros length = kFirstSlice;
-  for (Micros at = all.from; at < all.to;) {
-    Window slice = {at, std::min(at + length, all.to)};
+  const Micros max_span = options.taking.max_span;
+  Micros begins = all.from;  // what came just before is not known yet
+  for (Micros at = begins; at < all.to;) {
+    const Window unread = importer.unread().NextAfter(at == begins ? at - max_span : at);
+    if (unread.from <= at) {
+      // No minute of a rollup is of two imports, should the rest come one day.
+      at = begins = FloorTo(unread.to + max_span + kMicrosPerMinute - 1, kMicrosPerMinute);
+      continue;
+    }
+    Window slice = {at, std::min({at + length, all.to, unread.from})};
     if (taker->WithinHours())
       slice.to = std::min(slice.to, FloorTo(at, kMicrosPerHour) + kMicrosPerHour);
     // What came just before the window tells what its first samples stand for.
     const StatusOr<bool> took =
-        importer.Take({at == all.from ? at - options.taking.max_span : at, slice.to}, slice, taker);
+        importer.Take({at == begins ? at - max_span : at, slice.to}, slice, taker);
+    if (!took.ok() && importer.FoundDamage(took.status())) continue;
     if (!took.ok()) {
       const std::string until =
           at == all.from ? "nothing was taken"

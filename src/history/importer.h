@@ -50,12 +50,15 @@ struct FirstLook {
   std::map<std::string, uint64_t> not_computable;  // GPUs without OFU, by reason
   std::map<std::string, uint64_t> refused;         // lines, by reason
   double seconds = 0;                              // that the look took
+  Unread unread;                                   // so far as it is known
 };
 
 struct ImportResult : Taken {
   std::string way;
   uint64_t metrics = 0;
   uint64_t requests = 0, bytes = 0;
+  // Nothing was taken of this time. Reading it anew, from a whole copy, adds it.
+  Unread unread;
 };
 
 StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog& catalog);
