@@ -37,20 +37,20 @@ bool IsBeyond(const DecodedRow& row, FieldId field) { return (row.beyond >> fiel
 
 }  // namespace
 
-void Siblings::Note(const DecodedRow& row, int32_t job_set) {
+void Siblings::Note(const DecodedRow& row, int32_t job_set, double last_tensor, bool doubted) {
   if (!row.present.Test(CanonicalField::kTensorActive)) return;
   ++with_tensor_;
-  if (job_set == 0 || jobs_known_ == kMaxJobs) return;
-  if (row.values[CanonicalField::kTensorActive] < kUsesTensor ||
+  if (job_set == 0 || jobs_known_ == kMaxJobs || doubted) return;
+  const double tensor = row.values[CanonicalField::kTensorActive];
+  if (tensor < kUsesTensor || tensor == last_tensor ||
       !(CounterOr(row, CanonicalField::kGpuUtil) >= kUnderLoad) || UsesTensor(job_set))
     return;
   jobs_[jobs_known_++] = job_set;
 }
 
 bool Siblings::UsesTensor(int32_t job_set) const {
-  return job_set != 0 &&
-         std::find(jobs_.begin(), jobs_.begin() + jobs_known_, job_set) !=
-             jobs_.begin() + jobs_known_;
+  return job_set != 0 && std::find(jobs_.begin(), jobs_.begin() + jobs_known_, job_set) !=
+                             jobs_.begin() + jobs_known_;
 }
 
 std::string_view LikeTensor::In(const telemetry::FieldRegistry& fields, const DecodedRow& row) {
@@ -101,9 +101,8 @@ CountersRow CountersOf(const RowToStamp& in, const Stamp& stamp, const Siblings&
   c.frozen = (flags & telemetry::kFrozen) != 0;
   c.board = gpu;
   c.whole = gpu && !in.instances_listed;
-  const bool gpu_counts_instead =
-      !gpu && in.board != nullptr && !in.instances_have_tensor &&
-      in.board->present.Test(CanonicalField::kTensorActive);
+  const bool gpu_counts_instead = !gpu && in.board != nullptr && !in.instances_have_tensor &&
+                                  in.board->present.Test(CanonicalField::kTensorActive);
   c.counts = (flags & telemetry::kMigParent) == 0 && !gpu_counts_instead;
   c.has_profiling = in.entity.device.has_profiling;
   c.vendor = in.entity.device.vendor;

@@ -22,7 +22,9 @@ class Siblings {
     jobs_ = {};
     jobs_known_ = 0;
   }
-  void Note(const telemetry::DecodedRow& row, int32_t job_set);
+  // `last_tensor`: what the GPU showed before; what does not move is no witness, nor is a GPU whose
+  // own counters are `doubted`.
+  void Note(const telemetry::DecodedRow& row, int32_t job_set, double last_tensor, bool doubted);
   bool any_tensor() const { return with_tensor_ > 0; }
   // Whether a GPU of this set of jobs shows tensor activity under load.
   bool UsesTensor(int32_t job_set) const;

@@ -208,7 +208,8 @@ TargetStats Pipeline::StatsOf(std::string_view source) const {
   return stats;
 }
 
-std::vector<GpuCounters> Pipeline::CountersOf(std::string_view source) const {
+std::vector<GpuCounters> Pipeline::CountersOf(std::string_view source,
+                                              const efficiency::CounterPatience& patience) const {
   std::shared_ptr<Source> found;
   {
     ReaderLock lock(sources_mutex_);
@@ -216,7 +217,7 @@ std::vector<GpuCounters> Pipeline::CountersOf(std::string_view source) const {
     if (it == sources_.end()) return {};
     found = it->second;
   }
-  return found->Counters();
+  return found->Counters(patience);
 }
 
 std::vector<SourceInfo> Pipeline::Sources() const {

@@ -85,7 +85,8 @@ class Pipeline {
   TargetStats StatsOf(std::string_view source) const;
   std::vector<SourceInfo> Sources() const;  // without conflicts
   // What is thought of the counters of each GPU of a source; empty where there is none.
-  std::vector<GpuCounters> CountersOf(std::string_view source) const;
+  std::vector<GpuCounters> CountersOf(std::string_view source,
+                                      const efficiency::CounterPatience& patience = {}) const;
   // How many GPUs of each source another one claims as well; sources without any are left out.
   Counts ContestedGpus() const;
 

@@ -114,7 +114,7 @@ void Source::LinkInstances(const DecodedScrape& scrape) {
   for (const DecodedRow& row : scrape.rows) {
     Slot* const slot = SlotOf(row);
     if (slot == nullptr || !telemetry::IsGpu(slot->who.kind)) continue;
-    siblings_.Note(row, slot->who.job_set);
+    siblings_.Note(row, slot->who.job_set, slot->state.last[0], slot->doubted);
     if (slot->who.kind != EntityKind::kGpuInstance) continue;
     if (slot->parent_slot < 0) {
       const auto parent = slot_of_entity_.find(slot->who.entity.parent);
@@ -157,6 +157,7 @@ void Source::JudgeCounters(const RowToStamp& in, Stamp* stamp, Slot* slot, Weigh
   slot->judge.Add(CountersOf(in, *stamp, siblings_, !renamed.empty()));
   const efficiency::CounterVerdict verdict = slot->judge.Verdict();
   stamp->live.now.counters = verdict;
+  slot->doubted = verdict.found != 0;
   ++weighed->opinions[static_cast<size_t>(verdict.opinion)];
   for (uint32_t found = verdict.found; found != 0; found &= found - 1)
     ++weighed->findings[static_cast<size_t>(std::countr_zero(found))];
@@ -358,13 +359,13 @@ void Source::Refuse(telemetry::Refusal reason, uint64_t n) {
   totals_->refused[at] += n;
 }
 
-std::vector<GpuCounters> Source::Counters() const {
+std::vector<GpuCounters> Source::Counters(const efficiency::CounterPatience& patience) const {
   MutexLock lock(mutex_);
   std::vector<GpuCounters> gpus;
   for (const Slot& slot : slots_) {
     if (slot.scrape != scrape_ || scrape_ == 0 || !telemetry::IsGpu(slot.who.kind)) continue;
     gpus.push_back({.entity = slot.who.entity.id,
-                    .verdict = slot.judge.Verdict(),
+                    .verdict = slot.judge.Verdict(patience),
                     .vendor = slot.who.entity.device.vendor,
                     .renamed = slot.renamed});
   }

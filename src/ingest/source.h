@@ -43,7 +43,7 @@ class Source {
   void Refuse(telemetry::Refusal reason, uint64_t n);
   SourceInfo info() const;
   // What is thought of the counters of each GPU and instance of the last scrape.
-  std::vector<GpuCounters> Counters() const;
+  std::vector<GpuCounters> Counters(const efficiency::CounterPatience& patience) const;
   uint32_t id() const { return id_; }
   Micros last_ingest() const { return last_ingest_.load(std::memory_order_relaxed); }
   // The time is by the monotonic clock, whatever times its samples carry.
@@ -65,7 +65,8 @@ class Source {
     // `state` and `held` are kept from earlier scrapes.
     GpuState state;
     efficiency::CounterJudge judge;
-    std::string renamed;  // the name that its tensor activity seems to have; "" = its own
+    bool doubted = false;  // `judge` has found something
+    std::string renamed;   // the name that its tensor activity seems to have; "" = its own
     std::vector<HeldRow> held;
   };
   struct Weighed {  // rows of a scrape

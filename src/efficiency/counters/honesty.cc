@@ -11,7 +11,7 @@ namespace {
 
 constexpr uint16_t kLeastReadings = 5;  // for any opinion, and
 constexpr float kLeastSeconds = 120;
-constexpr float kWeight = 0.2F;  // of the newest reading in the recent means
+constexpr float kWeight = 0.2F;      // of the newest reading in the recent means
 constexpr double kIdleShare = 0.40;  // of the limit: above it nothing is idle
 
 constexpr double kWorkingDuty = 0.5, kWorkingSms = 0.3, kWorkingTensor = 0.05;

@@ -78,7 +78,7 @@ struct CountersRow {
   double cycles_mhz = kAbsent;    // rate of the tensor pipe's cycle total
   double clock_mhz = kAbsent, duty = kAbsent;
   double power_w = kAbsent, power_limit_w = kAbsent, energy_j = kAbsent;
-  uint8_t beyond = 0;  // Beyond
+  uint8_t beyond = 0;   // Beyond
   bool frozen = false;  // all readings are old ones (sample_flags.h, kFrozen)
 
   // What it is.
@@ -99,8 +99,8 @@ struct CountersRow {
 // How much evidence is asked for. A server has time; someone who asks an exporter once has not, and
 // is told how many readings the answer rests on.
 struct CounterPatience {
-  double seconds = 1;           // of what a rule asks for
-  uint16_t readings = 0xffff;   // at most so many
+  double seconds = 1;          // of what a rule asks for
+  uint16_t readings = 0xffff;  // at most so many
 };
 
 enum class CounterOpinion : uint8_t {
@@ -126,7 +126,7 @@ std::string_view WhyNotJudged(const CounterVerdict& verdict);
 
 struct CounterRule {
   CounterRuleId id;
-  std::string_view name;     // stable: "tensor_dead"
+  std::string_view name;  // stable: "tensor_dead"
   CounterFault fault;
   std::string_view counter;  // the column that cannot be believed: "tensor_active"; "" = all
   float seconds;             // of evidence, and
@@ -134,7 +134,7 @@ struct CounterRule {
   std::string_view says;     // what is wrong, one sentence
   std::string_view remedy;   // one exact line, for dcgm-exporter and DCGM; and for AMD's exporter
   std::string_view amd_remedy;
-  std::string_view source;   // where the rule comes from
+  std::string_view source;  // where the rule comes from
 };
 const CounterRule& RuleOf(CounterRuleId id);
 std::span<const CounterRule> CounterRules();
@@ -168,7 +168,7 @@ class CounterJudge {
   float readings_s_ = 0;
   uint16_t readings_ = 0;
   bool had_tensor_ = false, no_profiling_ = false;
-  bool worked_ = false;      // a load was seen under which dishonest counters show
+  bool worked_ = false;  // a load was seen under which dishonest counters show
 };
 
 }  // namespace flopwatch::efficiency

@@ -16,7 +16,7 @@ using enum CounterFault;
 constexpr double kSurelyLoaded = 0.40;
 constexpr double kSurelyLight = 0.25;
 constexpr double kDutyOfSomething = 0.20, kDutyFull = 0.95, kHalf = 0.50;
-constexpr double kActive = 0.30;    // SMs that are busy beyond doubt
+constexpr double kActive = 0.30;  // SMs that are busy beyond doubt
 constexpr double kTensorAtWork = 0.25, kClockUp = 0.60;
 constexpr double kIntegerBusy = 0.50, kMemoryBusy = 0.50;
 constexpr double kOnePercent = 0.0101;  // the largest a ratio can be that is read as per cent
@@ -35,8 +35,8 @@ Says ExporterFrozen(const CounterLook& l) {
 // --- tensor activity that is not there ---
 
 bool NoTensor(const CounterLook& l) {
-  return l.row.counts && l.row.has_profiling && Absent(l.row.tensor) &&
-         Absent(l.row.cycles_mhz) && (l.row.beyond & CountersRow::kTensor) == 0;
+  return l.row.counts && l.row.has_profiling && Absent(l.row.tensor) && Absent(l.row.cycles_mhz) &&
+         (l.row.beyond & CountersRow::kTensor) == 0;
 }
 Says TensorPercent(const CounterLook& l) {
   if ((l.row.beyond & CountersRow::kTensor) != 0) return Says::kFault;
@@ -261,8 +261,8 @@ constexpr Registration kRules[] = {
       "SM activity is a part of the duty cycle"},
      {DutyDead, false}},
     {{kDutyStuck, "duty_stuck", kContradicts, "gpu_util", 300, 8,
-      "the duty cycle is full while the GPU is at idle power and no SM works",
-      "nvidia-smi -pm 1", kRestartAmd, "dcgm-exporter #598; a kernel that runs draws power"},
+      "the duty cycle is full while the GPU is at idle power and no SM works", "nvidia-smi -pm 1",
+      kRestartAmd, "dcgm-exporter #598; a kernel that runs draws power"},
      {DutyStuck, false}},
     {{kDutyMissing, "duty_missing", kMissing, "gpu_util", 60, 3,
       "the exporter gives no duty cycle, beside which a dead counter would show",

@@ -1,5 +1,5 @@
-// Each rule on readings written by hand: the fault is named, and what looks like it and is honest is
-// not. Values are those of real boards where the comment says so.
+// Each rule on readings written by hand: the fault is named, and what looks like it and is honest
+// is not. Values are those of real boards where the comment says so.
 #include "efficiency/counters/honesty.h"
 
 #include <gmock/gmock.h>
