@@ -146,9 +146,8 @@ void PlantCounterLies(Fleet::Model* m) {
   std::iota(hosts.begin(), hosts.end(), 0);
   std::ranges::sort(hosts, {}, [&](int32_t h) { return Key(seed, Purpose::kCounterLie, h); });
   // Partitioned and shared GPUs are left as they are.
-  std::erase_if(hosts, [&](int32_t h) {
-    return m->plan.hosts[h].mig_gpus > 0 || m->plan.hosts[h].shared;
-  });
+  std::erase_if(
+      hosts, [&](int32_t h) { return m->plan.hosts[h].mig_gpus > 0 || m->plan.hosts[h].shared; });
   std::vector<bool> taken(hosts.size(), false);
   for (size_t k = 0; k < kCounterLies; ++k) {
     const auto lie = static_cast<CounterLie>(k);
@@ -192,9 +191,9 @@ void ApplyLie(const Fleet::Model& m, const PlantedLie& lie, int32_t t, Values* o
   const int64_t idle = m.activity->Traits(lie.gpu).idle_mw;
   switch (lie.lie) {
     case CounterLie::kProfilingDead:
-      for (const Value field : {kGrPpm, kSmPpm, kTensorPpm, kDramPpm, kPcieTx, kPcieRx,
-                                kOccupancyPpm, kFp64Ppm, kFp32Ppm, kFp16Ppm, kHmmaPpm, kIntPpm,
-                                kNvlinkTx, kNvlinkRx})
+      for (const Value field :
+           {kGrPpm, kSmPpm, kTensorPpm, kDramPpm, kPcieTx, kPcieRx, kOccupancyPpm, kFp64Ppm,
+            kFp32Ppm, kFp16Ppm, kHmmaPpm, kIntPpm, kNvlinkTx, kNvlinkRx})
         v[field] = 0;
       break;
     case CounterLie::kTensorDead:

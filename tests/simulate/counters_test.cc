@@ -131,13 +131,11 @@ Count Measure(const FleetOptions& o, const std::string& name) {
   for (const auto& [entity, said] : Watch(*fleet).Run()) {
     const auto lie = lies.find(said.gpu);
     std::string expected;
+    // These have a fault of their own, beside what is planted.
+    if (faults.TensorMissing(said.gpu) || faults.TensorDead(said.gpu, 86399)) continue;
     if (lie != lies.end()) {
       if (lie->second.shows_s < kEnough) continue;
       expected = CounterLieName(lie->second.lie);
-    } else if (faults.TensorMissing(said.gpu)) {
-      continue;  // has a fault of its own, and so has a GPU whose counter dies for hours
-    } else if (faults.TensorDead(said.gpu, 86399)) {
-      continue;
     }
     if (expected.empty()) {
       ++count.honest;
@@ -148,8 +146,9 @@ Count Measure(const FleetOptions& o, const std::string& name) {
     } else {
       ++count.planted;
       ++count.of_kind[expected];
-      const bool named = RuleName(said.last.rule) == expected ||
-                         (said.last.rule == CounterRuleId::kNone && said.accused.contains(expected));
+      const bool named =
+          RuleName(said.last.rule) == expected ||
+          (said.last.rule == CounterRuleId::kNone && said.accused.contains(expected));
       count.named += named;
       if (!named) ++count.missed[expected][RuleName(said.last.rule)];
     }
@@ -159,7 +158,8 @@ Count Measure(const FleetOptions& o, const std::string& name) {
 
 std::string Text(const Count& c) {
   std::string text = fmt::format(
-      "{} of {} planted named; {} of {} honest GPUs accused, {} ever undecided, {} called ok at the "
+      "{} of {} planted named; {} of {} honest GPUs accused, {} ever undecided, {} called ok at "
+      "the "
       "end\n",
       c.named, c.planted, c.accused, c.honest, c.undecided, c.judged);
   for (const auto& [kind, said] : c.missed) {

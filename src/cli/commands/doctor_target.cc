@@ -40,9 +40,8 @@ Status ScrapeOnce(const net::ScrapeTarget& target, ingest::Pipeline* pipeline) {
   const auto answer = net::Fetch(target.url, options);
   if (!answer.ok()) return Annotate(answer.status(), target.url);
   if (answer->status != 200) {
-    return absl::UnavailableError(
-        fmt::format("{} answers with HTTP {}; is it the exporter's /metrics?", target.url,
-                    answer->status));
+    return absl::UnavailableError(fmt::format(
+        "{} answers with HTTP {}; is it the exporter's /metrics?", target.url, answer->status));
   }
   const ingest::TargetStats stats =
       pipeline->Ingest({target.url, target.node}, answer->body, Now(), 0);
@@ -58,8 +57,7 @@ std::vector<Judged> JudgedOf(const ingest::IngestSide& side, const std::string& 
     Judged judged{.counters = std::move(gpu), .gpu = {}, .model = {}};
     if (const auto record = side.registry.entity(judged.counters.entity)) {
       judged.gpu = Printable(record->key.uuid, 80);
-      if (record->key.gpu_instance >= 0)
-        judged.gpu += fmt::format("/{}", record->key.gpu_instance);
+      if (record->key.gpu_instance >= 0) judged.gpu += fmt::format("/{}", record->key.gpu_instance);
       judged.model = Printable(record->labels.model, 80);
       judged.index = record->labels.index;
     }
@@ -70,7 +68,7 @@ std::vector<Judged> JudgedOf(const ingest::IngestSide& side, const std::string& 
 
 Table AsTable(const std::vector<Judged>& all) {
   Table table;
-  table.columns = {{"gpu", ""},     {"index", ""}, {"model", ""},  {"verdict", ""},  {"rule", ""},
+  table.columns = {{"gpu", ""},     {"index", ""}, {"model", ""},  {"verdict", ""}, {"rule", ""},
                    {"counter", ""}, {"says", ""},  {"remedy", ""}, {"readings", ""}};
   for (const Judged& j : all) {
     const auto& v = j.counters.verdict;
@@ -82,8 +80,7 @@ Table AsTable(const std::vector<Judged>& all) {
                           text(rule == nullptr ? "" : rule->name),
                           text(rule == nullptr ? "" : rule->counter),
                           text(rule == nullptr ? efficiency::WhyNotJudged(v) : rule->says),
-                          text(ingest::RemedyLine(j.counters)),
-                          static_cast<int64_t>(v.readings)});
+                          text(ingest::RemedyLine(j.counters)), static_cast<int64_t>(v.readings)});
   }
   return table;
 }
