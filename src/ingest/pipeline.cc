@@ -208,6 +208,18 @@ TargetStats Pipeline::StatsOf(std::string_view source) const {
   return stats;
 }
 
+std::vector<GpuCounters> Pipeline::CountersOf(std::string_view source,
+                                              const efficiency::CounterPatience& patience) const {
+  std::shared_ptr<Source> found;
+  {
+    ReaderLock lock(sources_mutex_);
+    const auto it = sources_.find(AbslKey(source));
+    if (it == sources_.end()) return {};
+    found = it->second;
+  }
+  return found->Counters(patience);
+}
+
 std::vector<SourceInfo> Pipeline::Sources() const {
   const std::vector<std::shared_ptr<Source>> all = AllSources();
   std::vector<SourceInfo> out;

@@ -28,6 +28,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "efficiency/counters/honesty.h"
 #include "hardware/accelerator.h"
 #include "ingest/options.h"
 #include "store/store.h"
@@ -107,6 +108,8 @@ struct Device {
   int32_t sm_count = 0;             // of the whole GPU; 0 = unknown
   double tdp_w = 0;                 // 0 = unknown
   bool half_rate = false;
+  efficiency::CounterVendor vendor = efficiency::CounterVendor::kUnknown;
+  bool has_profiling = true;  // false: its driver has no profiling counters
 };
 
 struct ResolvedEntity {
