@@ -203,8 +203,8 @@ Status Block::ReadChunk(const ChunkPlace& place) {
   const std::string_view body = std::string_view(chunk_).substr(begin, 1 + length);
   if (Crc32c(body) != BigEndian32(chunk_.data() + begin + 1 + length))
     return absl::DataLossError("a chunk's checksum is wrong");
-  FW_RETURN_IF_ERROR(telemetry::DecodeChunk(static_cast<uint8_t>(body[0]), body.substr(1),
-                                            &samples_));
+  FW_RETURN_IF_ERROR(
+      telemetry::DecodeChunk(static_cast<uint8_t>(body[0]), body.substr(1), &samples_));
   for (size_t k = 0; k < samples_.size(); ++k) {
     const int64_t before = k == 0 ? place.min_ms : samples_[k - 1].millis;
     if (samples_[k].millis < before || samples_[k].millis > place.max_ms)

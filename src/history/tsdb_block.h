@@ -1,6 +1,6 @@
 // One block of Prometheus' data folder: the samples of some hours or weeks. Series are read metric
-// by metric and window by window, forwards mostly: where a series was left, the next window goes on.
-// One thread. Source: prometheus/prometheus tsdb/docs/format, tsdb/block.go, tsdb/tombstones.
+// by metric and window by window, forwards mostly: where a series was left, the next window goes
+// on. One thread. Source: prometheus/prometheus tsdb/docs/format, tsdb/block.go, tsdb/tombstones.
 #pragma once
 
 #include <cstdint>

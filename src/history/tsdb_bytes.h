@@ -1,5 +1,6 @@
-// Bytes of files that others wrote, read piece by piece: never a whole one in memory, nothing beyond
-// its end, and a disk that fails is an error (a mapped file would end the program). One thread.
+// Bytes of files that others wrote, read piece by piece: never a whole one in memory, nothing
+// beyond its end, and a disk that fails is an error (a mapped file would end the program). One
+// thread.
 #pragma once
 
 #include <cstdint>

@@ -95,9 +95,10 @@ StatusOr<std::unique_ptr<TsdbFolder>> TsdbFolder::Open(const std::string& path) 
   std::unique_ptr<TsdbFolder> folder(new TsdbFolder(path));
   std::error_code error;
   if (!fs::is_directory(path, error))
-    return NotFound("{}: is no folder; give Prometheus' data folder (--storage.tsdb.path) or a "
-                    "snapshot of it",
-                    Printable(path));
+    return NotFound(
+        "{}: is no folder; give Prometheus' data folder (--storage.tsdb.path) or a "
+        "snapshot of it",
+        Printable(path));
   folder->List();
   folder->LoseGaps();
   folder->LookAtLog();
@@ -150,8 +151,8 @@ void TsdbFolder::AddBlock(const std::string& name) {
   if (!IsUlid(meta->ulid)) meta->ulid = called;
   if (meta->deletable) return;
   if (meta->downsampled_ms != 0) {
-    const std::string span = FormatDuration(
-        std::clamp<int64_t>(meta->downsampled_ms, 0, INT32_MAX) * kMicrosPerMilli);
+    const std::string span =
+        FormatDuration(std::clamp<int64_t>(meta->downsampled_ms, 0, INT32_MAX) * kMicrosPerMilli);
     ++unread_.skipped[fmt::format("downsampled by Thanos to {}: aggregates, not samples", span)];
     return;
   }
@@ -193,11 +194,12 @@ void TsdbFolder::LookAtLog() {
   if (!there) return;
   const std::string since =
       pieces_.empty() ? "" : fmt::format(" (since {})", FormatTime(window().to));
-  unread_.notes.push_back(fmt::format(
-      "what is newer than the blocks{} is in the write-ahead log, which is not read. With Prometheus "
-      "running with --web.enable-admin-api on this folder: curl -XPOST "
-      "http://localhost:9090/api/v1/admin/tsdb/snapshot, then --tsdb {}/snapshots/NAME",
-      since, Printable(path_)));
+  unread_.notes.push_back(
+      fmt::format("what is newer than the blocks{} is in the write-ahead log, which is not read. "
+                  "With Prometheus "
+                  "running with --web.enable-admin-api on this folder: curl -XPOST "
+                  "http://localhost:9090/api/v1/admin/tsdb/snapshot, then --tsdb {}/snapshots/NAME",
+                  since, Printable(path_)));
 }
 
 store::Window TsdbFolder::window() const {
@@ -331,8 +333,7 @@ Status TsdbFolder::Read(const Selector& selector, store::Window window, Visit vi
     merge.GiveAll(visit);
   }
   if (unread_.lost == lost) return absl::OkStatus();
-  return absl::DataLossError(
-      fmt::format("{}: {}", Printable(path_), unread_.notes.back()));
+  return absl::DataLossError(fmt::format("{}: {}", Printable(path_), unread_.notes.back()));
 }
 
 void Unread::Add(store::Window window) {

@@ -83,9 +83,8 @@ Status TsdbIndex::ReadMetrics(uint64_t offset) {
 
 StatusOr<std::vector<uint32_t>> TsdbIndex::SeriesOf(std::string_view metric) const {
   std::vector<uint32_t> numbers;
-  const auto at = std::ranges::lower_bound(metrics_, metric, {}, [](const auto& one) {
-    return std::string_view(one.first);
-  });
+  const auto at = std::ranges::lower_bound(
+      metrics_, metric, {}, [](const auto& one) { return std::string_view(one.first); });
   if (at == metrics_.end() || at->first != metric) return numbers;
   auto opened = SectionReader::Open(file_.get(), at->second);
   if (!opened.ok()) return Annotate(opened.status(), "postings");

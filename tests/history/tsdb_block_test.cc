@@ -1,4 +1,5 @@
-// One block: what was written comes back, and what is damaged is said and costs no more than itself.
+// One block: what was written comes back, and what is damaged is said and costs no more than
+// itself.
 #include "history/tsdb_block.h"
 
 #include <gmock/gmock.h>
@@ -11,13 +12,13 @@
 namespace flopwatch::history {
 namespace {
 
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
 using testing::Tombstones;
 using testing::WriteBlock;
 using testing::WrittenBlock;
 using testing::WrittenSeries;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 constexpr std::string_view kMeta =
     R"({"ulid":"01AAAAAAAAAAAAAAAAAAAAAAAA","minTime":1000,"maxTime":100000,"version":1})";
@@ -87,10 +88,14 @@ TEST(TsdbBlock, WindowsAreOpenAtTheLeftAndMayGoBackwards) {
   const Selector zero{"a", {{.name = "gpu", .value = "0"}}};
   const std::string who = "a{Hostname=\"n0\",gpu=\"0\"}";
   const std::vector<std::pair<std::pair<int64_t, int64_t>, std::string>> windows = {
-      {{0, 1000}, " 1000:1.5"}, {{1000, 3500}, " 2000:-2 3500:1e+300"},
-      {{3500, 5000}, " 4000:4 5000:5"}, {{5000, 5999}, ""},
-      {{5999, 9000}, " 6000:6"}, {{0, 2000}, " 1000:1.5 2000:-2"},
-      {{9000, 90'000}, ""}, {{3999, 4000}, " 4000:4"}};
+      {{0, 1000}, " 1000:1.5"},
+      {{1000, 3500}, " 2000:-2 3500:1e+300"},
+      {{3500, 5000}, " 4000:4 5000:5"},
+      {{5000, 5999}, ""},
+      {{5999, 9000}, " 6000:6"},
+      {{0, 2000}, " 1000:1.5 2000:-2"},
+      {{9000, 90'000}, ""},
+      {{3999, 4000}, " 4000:4"}};
   for (const auto& [window, samples] : windows) {
     const Read read = ReadOf(block->get(), zero, window.first, window.second);
     ASSERT_TRUE(read.status.ok());
@@ -107,9 +112,12 @@ TEST(TsdbBlock, MatchersOfEveryKindHold) {
   ASSERT_TRUE(block.ok()) << block.status();
   using Type = telemetry::ReadMatcher::Type;
   const std::vector<std::pair<telemetry::ReadMatcher, size_t>> all = {
-      {{Type::kEqual, "gpu", "1"}, 1},        {{Type::kNotEqual, "gpu", "1"}, 1},
-      {{Type::kRegex, "Hostname", "n."}, 2},  {{Type::kRegex, "Hostname", "n"}, 0},
-      {{Type::kNotRegex, "gpu", "[1-9]"}, 1}, {{Type::kEqual, "absent", ""}, 2},
+      {{Type::kEqual, "gpu", "1"}, 1},
+      {{Type::kNotEqual, "gpu", "1"}, 1},
+      {{Type::kRegex, "Hostname", "n."}, 2},
+      {{Type::kRegex, "Hostname", "n"}, 0},
+      {{Type::kNotRegex, "gpu", "[1-9]"}, 1},
+      {{Type::kEqual, "absent", ""}, 2},
       {{Type::kRegex, "Hostname", "(?i)N0|N7"}, 1}};
   for (const auto& [matcher, n] : all)
     EXPECT_EQ(ReadOf(block->get(), {"a", {matcher}}, 0, 100'000).series.size(), n) << matcher.value;
@@ -122,8 +130,10 @@ TEST(TsdbBlock, WhatWasDeletedOrIsNoValueIsNotThere) {
   all[0].chunks[2].samples = {{5000, kStale}, {6000, NAN}, {7000, 7}};
   std::vector<uint32_t> numbers;
   WrittenBlock w = WriteBlock(all, kMeta, 2, &numbers);
-  w.tombstones = Tombstones({{numbers[0], {3000, 4000}}, {numbers[0], {900, 1000}},
-                             {numbers[0], {950, 960}}, {numbers[1], {99000, 99000}}});
+  w.tombstones = Tombstones({{numbers[0], {3000, 4000}},
+                             {numbers[0], {900, 1000}},
+                             {numbers[0], {950, 960}},
+                             {numbers[1], {99000, 99000}}});
   auto block = Opened(w);
   ASSERT_TRUE(block.ok()) << block.status();
   EXPECT_THAT(ReadOf(block->get(), {"a", {}}, 0, 100'000).series,
@@ -219,7 +229,8 @@ TEST(TsdbBlock, MetaOfEveryKind) {
               HasSubstr("version 2"));
   const auto thanos = ParseBlockMeta(
       R"({"ulid":"X","minTime":5,"maxTime":6,"version":1,"compaction":{"parents":[{"ulid":"P"}]},
-          "thanos":{"labels":{"cluster":"c","__org_id__":"7"},"downsample":{"resolution":300000}}})");
+          "thanos":{"labels":{"cluster":"c","__org_id__":"7"},
+                    "downsample":{"resolution":300000}}})");
   ASSERT_TRUE(thanos.ok()) << thanos.status();
   EXPECT_EQ(thanos->downsampled_ms, 300'000);
   EXPECT_THAT(thanos->parents, ElementsAre("P"));

@@ -14,12 +14,12 @@ namespace flopwatch::history {
 namespace {
 
 namespace fs = std::filesystem;
-using testing::WriteBlock;
-using testing::WrittenBlock;
-using testing::WrittenSamples;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using testing::WriteBlock;
+using testing::WrittenBlock;
+using testing::WrittenSamples;
 
 constexpr int64_t kMin = 60'000;  // milliseconds
 
@@ -71,8 +71,8 @@ class TsdbFolderTest : public ::testing::Test {
 
 TEST_F(TsdbFolderTest, BlocksThatOverlapAreMergedByTime) {
   Put(Ulid('A'), BlockOf(Meta('A', kMin, 4 * kMin), {{kMin, 1}, {3 * kMin, 3}}));
-  Put(Ulid('B'), BlockOf(Meta('B', 2 * kMin, 6 * kMin),
-                         {{2 * kMin, 2}, {3 * kMin, 3}, {5 * kMin, 5}}));
+  Put(Ulid('B'),
+      BlockOf(Meta('B', 2 * kMin, 6 * kMin), {{2 * kMin, 2}, {3 * kMin, 3}, {5 * kMin, 5}}));
   Put(Ulid('C'), BlockOf(Meta('C', 2 * kMin, 6 * kMin), {{4 * kMin, 4}}, "1"));
   // None of these is one.
   Put(Ulid('D') + ".tmp-for-creation", BlockOf(Meta('D', 0, 9 * kMin), {{8 * kMin, 8}}));
@@ -84,17 +84,17 @@ TEST_F(TsdbFolderTest, BlocksThatOverlapAreMergedByTime) {
   const auto names = (*folder)->MetricNames((*folder)->window());
   ASSERT_TRUE(names.ok());
   EXPECT_THAT(*names, ElementsAre("a"));
-  EXPECT_THAT(ReadAll(folder->get()), ElementsAre("a{gpu=\"0\"} 1:1 2:2 3:3 5:5",
-                                                  "a{gpu=\"1\"} 4:4"));
+  EXPECT_THAT(ReadAll(folder->get()),
+              ElementsAre("a{gpu=\"0\"} 1:1 2:2 3:3 5:5", "a{gpu=\"1\"} 4:4"));
   EXPECT_EQ((*folder)->blocks(), 3u);
   EXPECT_THAT((*folder)->unread().notes, IsEmpty());
 }
 
 TEST_F(TsdbFolderTest, DownsampledBlocksAreSkippedParentsAreNotReadAndExternalLabelsAreAdded) {
-  Put(Ulid('A'), BlockOf(Meta('A', kMin, 4 * kMin, R"(,"thanos":{"labels":{"replica":"r1"}})"),
-                         {{kMin, 1}}));
-  Put(Ulid('B'), BlockOf(Meta('B', kMin, 4 * kMin, R"(,"compaction":{"parents":[{"ulid":")" +
-                                                       Ulid('C') + "\"}]}"),
+  Put(Ulid('A'),
+      BlockOf(Meta('A', kMin, 4 * kMin, R"(,"thanos":{"labels":{"replica":"r1"}})"), {{kMin, 1}}));
+  Put(Ulid('B'), BlockOf(Meta('B', kMin, 4 * kMin,
+                              R"(,"compaction":{"parents":[{"ulid":")" + Ulid('C') + "\"}]}"),
                          {{2 * kMin, 2}}));
   Put(Ulid('C'), BlockOf(Meta('C', kMin, 4 * kMin), {{3 * kMin, 9}}));
   Put(Ulid('D'),

@@ -1,6 +1,6 @@
-// Writes a block of Prometheus' data folder, as its documents say, for tests: series with XOR chunks
-// of which each sample is written out in full. Nothing of the code that reads them is used but the
-// checksum, which has a test of its own.
+// Writes a block of Prometheus' data folder, as its documents say, for tests: series with XOR
+// chunks of which each sample is written out in full. Nothing of the code that reads them is used
+// but the checksum, which has a test of its own.
 #pragma once
 
 #include <bit>
@@ -181,8 +181,7 @@ inline std::string IndexOf(const std::vector<WrittenSeries>& all,
   const uint64_t table_at = out.size();
   out += Section(table);
   std::string contents;
-  for (const uint64_t at :
-       {symbols_at, series_at, postings_at, table_at, postings_at, table_at})
+  for (const uint64_t at : {symbols_at, series_at, postings_at, table_at, postings_at, table_at})
     PutBe(at, 8, &contents);
   out += contents;
   PutBe(Crc32c(contents), 4, &out);

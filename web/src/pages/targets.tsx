@@ -19,10 +19,10 @@ function Details({ target }: { target: Target }) {
   const [open, setOpen] = useState(false);
   const reasons = Object.entries(target.refused);
   const { conflicts, counters, frozen_gpus: frozen } = target;
+  const wrong = counters.findings.map((f) => f.rule).join(', ');
   const says = [
     target.error,
-    counters.faulty > 0 &&
-      `counters of ${count(counters.faulty)} GPUs are wrong: ${counters.findings.map((f) => f.rule).join(', ')}`,
+    counters.faulty > 0 && `counters of ${count(counters.faulty)} GPUs are wrong: ${wrong}`,
     counters.undecided > 0 && `counters of ${count(counters.undecided)} GPUs are undecided`,
     frozen > 0 && `${count(frozen)} frozen GPUs`,
     conflicts.length > 0 && `${count(conflicts.length)} contested GPUs`,
