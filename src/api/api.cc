@@ -92,6 +92,7 @@ struct Api::Impl {
   query::Memory memory;
   query::Query query;
   std::unique_ptr<ingest::ScrapeJoiner> joiner;  // null when offline
+  std::unique_ptr<history::Intake> intake;       // likewise
   RouteTable table;
   // What /metrics says of a large fleet's jobs and targets: kept while something scrapes it.
   std::optional<query::Kept<std::string>> fleet_metrics;
@@ -112,6 +113,8 @@ Api::Impl::Impl(ApiSources sources)
   if (pipeline != nullptr) {
     joiner = std::make_unique<ingest::ScrapeJoiner>(
         pipeline, ingest::ScrapeJoiner::Options{.settle = sources.join_settle});
+    intake = std::make_unique<history::Intake>(live, sources.store,
+                                               [live] { return live->options.Clock(); });
   }
   const auto render = [this, of = FleetMetrics{&memory, pipeline, sources.scraper}] {
     std::shared_ptr<const query::JobList> jobs;
@@ -143,6 +146,7 @@ Api::Impl::Impl(ApiSources sources)
   AddBookRoutes(
       {pipeline, live == nullptr ? nullptr : &live->books, live == nullptr ? nullptr : &live->jobs},
       &table);
+  AddHistoryRoutes(intake.get(), pipeline, &table);
   AddMetricsRoute(
       {&memory, pipeline, sources.scraper, traces, store_stats, sources.version, started, &door,
        sources.http_stats, sources.scheduler},

@@ -54,6 +54,14 @@ constexpr MetricInfo kMetrics[] = {
     {"flopwatch_target_frozen_gpus", "gauge",
      "GPUs and instances of the target whose readings have not changed for longer than ninety "
      "seconds; targets without any are left out."},
+    {"flopwatch_target_counter_gpus", "gauge",
+     "GPUs and instances of the target by what is thought of their counters (ok, not_judged, "
+     "undecided, faulty); ok and zeros are left out."},
+    {"flopwatch_target_counter_findings", "gauge",
+     "GPUs and instances of the target whose counters a rule has found wrong, by rule and fault; "
+     "zeros are left out."},
+    {"flopwatch_counter_gpus", "gauge",
+     "GPUs and instances by what is thought of their counters: ok, not_judged, undecided, faulty."},
     {"flopwatch_target_conflicts", "gauge",
      "GPUs of the target that another one claims as well; targets without any are left out."},
     {"flopwatch_targets_not_listed", "gauge",
@@ -304,6 +312,36 @@ void PerGpu(Page& page, const query::Memory& memory) {
   }
 }
 
+// Whether counters can be believed (docs/counters.md).
+void WriteCounterMetrics(Page& page, const std::vector<ingest::SourceInfo>& sources) {
+  using efficiency::CounterOpinion;
+  std::array<uint64_t, 4> all{};
+  page.Begin("flopwatch_target_counter_gpus");
+  for (const ingest::SourceInfo& source : sources) {
+    for (size_t k = 0; k < all.size(); ++k) {
+      const uint32_t n = source.stats.opinions[k];
+      all[k] += n;
+      if (n == 0 || k == static_cast<size_t>(CounterOpinion::kHonest)) continue;
+      page.Sample(n, {{"target", source.source},
+                      {"verdict", efficiency::CounterOpinionName(static_cast<CounterOpinion>(k))}});
+    }
+  }
+  page.Begin("flopwatch_target_counter_findings");
+  for (const ingest::SourceInfo& source : sources) {
+    for (const efficiency::CounterRule& rule : efficiency::CounterRules()) {
+      const uint32_t n = source.stats.findings[static_cast<size_t>(rule.id)];
+      if (n == 0) continue;
+      page.Sample(n, {{"target", source.source},
+                      {"rule", rule.name},
+                      {"fault", efficiency::CounterFaultName(rule.fault)}});
+    }
+  }
+  page.Begin("flopwatch_counter_gpus");
+  for (size_t k = 0; k < all.size(); ++k)
+    page.Sample(all[k],
+                {{"verdict", efficiency::CounterOpinionName(static_cast<CounterOpinion>(k))}});
+}
+
 void Targets(Page& page, const FleetMetrics& of) {
   std::vector<net::TargetHealth> health;
   if (of.scraper != nullptr) health = of.scraper->Health();
@@ -342,6 +380,7 @@ void Targets(Page& page, const FleetMetrics& of) {
   page.Begin("flopwatch_target_frozen_gpus");
   for (const ingest::SourceInfo& source : sources)
     if (source.stats.frozen > 0) page.Sample(source.stats.frozen, {{"target", source.source}});
+  WriteCounterMetrics(page, sources);
   page.Begin("flopwatch_target_conflicts");
   if (of.pipeline == nullptr) return;
   for (const auto& [source, gpus] : of.pipeline->ContestedGpus())

@@ -14,6 +14,7 @@
 #include "api/route.h"
 #include "discovery/slurm_books.h"
 #include "fleet/prices/prices.h"
+#include "history/intake.h"
 #include "ingest/joiner.h"
 #include "ingest/pipeline.h"
 #include "net/scraper.h"
@@ -95,6 +96,9 @@ struct BookSources {
   jobs::JobIndex* index;
 };
 void AddBookRoutes(const BookSources& to, RouteTable* table);
+
+// routes_history.cc: windows of the past that are sent to us. Both null offline.
+void AddHistoryRoutes(history::Intake* intake, const ingest::Pipeline* pipeline, RouteTable* table);
 
 // routes_metrics.cc: /metrics. `fleet` makes what grows with the fleet and may read the store;
 // `fleet_at_hand` gives the kept snapshot of it, or null, and never waits.

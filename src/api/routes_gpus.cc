@@ -56,6 +56,13 @@ void WriteNow(JsonWriter& json, const ingest::GpuNow& g, Micros now, Micros sile
   json.Key("flags").BeginArray();
   for (const std::string_view flag : FlagNames(g.flags)) json.Value(flag);
   json.EndArray();
+  // What was last seen an hour ago, or read from the store, has nobody who judges it.
+  const bool judged = g.ts != 0 && g.counters.readings > 0;
+  judged ? json.Field("counters", efficiency::CounterOpinionName(g.counters.opinion))
+         : json.Key("counters").Null();
+  judged&& g.counters.rule != efficiency::CounterRuleId::kNone
+      ? json.Field("counter_fault", efficiency::RuleOf(g.counters.rule).name)
+      : json.Key("counter_fault").Null();
 }
 
 // Without a live state, the means of the last hour stand in for the latest row.

@@ -5,6 +5,7 @@
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
 #include "api/answers.h"
+#include "api/counters_json.h"
 #include "api/routes.h"
 
 namespace flopwatch::api {
@@ -79,7 +80,10 @@ void WriteConflicts(JsonWriter& json, const std::vector<ingest::TargetConflict>&
   json.EndArray();
 }
 
-void WriteTarget(JsonWriter& json, const TargetRow& row, const ingest::TargetStats& s, Micros now) {
+void WriteTarget(JsonWriter& json, const TargetRow& row, const TargetSources& from, Micros now) {
+  const std::string& source = row.health.target.url;
+  const ingest::TargetStats s =
+      from.pipeline == nullptr ? ingest::TargetStats{} : from.pipeline->StatsOf(source);
   const net::TargetHealth& h = row.health;
   json.BeginObject();
   json.Field("url", h.target.url).Field("node", h.target.node).Field("state", StateName(row));
@@ -101,6 +105,9 @@ void WriteTarget(JsonWriter& json, const TargetRow& row, const ingest::TargetSta
   WriteTexts(json, "examples", s.examples);
   json.Field("frozen_gpus", s.frozen);
   WriteConflicts(json, s.conflicts);
+  WriteCounters(json, from.memory->registry(),
+                from.pipeline == nullptr ? std::vector<ingest::GpuCounters>{}
+                                         : from.pipeline->CountersOf(source));
   json.EndObject();
 }
 
@@ -115,12 +122,7 @@ Result GetTargets(const TargetSources& from, const Arguments& args) {
   JsonWriter json(&body);
   json.BeginObject().Field("total", total).Field("up", up).Field("matching", rows.size());
   json.Key("targets").BeginArray();
-  for (size_t k = first; k < end; ++k) {
-    WriteTarget(json, rows[k],
-                from.pipeline == nullptr ? ingest::TargetStats{}
-                                         : from.pipeline->StatsOf(rows[k].health.target.url),
-                now);
-  }
+  for (size_t k = first; k < end; ++k) WriteTarget(json, rows[k], from, now);
   json.EndArray().EndObject();
   return JsonResponse(std::move(body));
 }

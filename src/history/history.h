@@ -1,12 +1,13 @@
 // A system that holds the past of a fleet as series, read metric by metric and window by window:
 // what an importer asks, whatever speaks behind it. One file a way (remote_read.cc, export.cc,
-// query.cc).
+// query.cc, tsdb_folder.cc).
 //
 // What is read is raw: the samples that were stored, at their own times. `query_range` is no way:
 // it returns points that nobody measured.
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -23,8 +24,12 @@
 
 namespace flopwatch::history {
 
+class TsdbFolder;
+
 struct Access {
   std::string url;  // of the API's root: "http://prom:9090", ".../select/0/prometheus"
+  // Instead of it: Prometheus' data folder or a snapshot of one, which is read without a server.
+  std::string tsdb;
   std::vector<std::pair<std::string, std::string>> headers;  // secrets: never in a message
   std::string ca_file;
   Micros timeout = 2 * kMicrosPerMinute;  // of one request
@@ -46,6 +51,7 @@ struct Reply {
 class Server {
  public:
   explicit Server(Access access);
+  ~Server();
   // `path` below the root ("/api/v1/query"), parameters as a form. 429, 503 and a server that does
   // not answer are asked again. Any other status is the caller's.
   StatusOr<Reply> Get(std::string_view path, std::string_view parameters);
@@ -53,8 +59,11 @@ class Server {
                        std::vector<std::pair<std::string, std::string>> headers = {});
   // The URL for messages, without what may be secret in it.
   const std::string& name() const { return name_; }
-  uint64_t requests() const { return requests_; }
-  uint64_t bytes() const { return bytes_; }
+  // Of a data folder: blocks, and bytes of chunks.
+  uint64_t requests() const;
+  uint64_t bytes() const;
+  bool is_folder() const { return !access_.tsdb.empty(); }
+  StatusOr<TsdbFolder*> Folder();  // opened where it was not yet
 
  private:
   StatusOr<Reply> Ask(std::string_view method, const std::string& url, std::string body,
@@ -65,6 +74,7 @@ class Server {
   std::string name_;
   uint64_t requests_ = 0, bytes_ = 0;
   bool answered_ = false;
+  std::unique_ptr<TsdbFolder> folder_;
 };
 
 // What a request is about: a metric, and what its labels must be.
@@ -78,9 +88,24 @@ StatusOr<std::vector<telemetry::ReadMatcher>> ParseMatchers(std::string_view tex
 
 using Visit = absl::FunctionRef<void(const telemetry::MetricSeries&)>;
 
+// What a way cannot give, and goes on behind: time that is damaged. An importer takes nothing of
+// it, from wherever it comes: a row of half of its fields would be taken for a whole one.
+struct Unread {
+  std::vector<store::Window> windows;       // in order, apart
+  uint64_t lost = 0;                        // how often something was found
+  uint64_t timeless = 0;                    // things of which not even the time is known
+  std::map<std::string, uint64_t> reasons;  // of what was lost
+  std::map<std::string, uint64_t> skipped;  // what is left out and no loss, by reason
+  std::vector<std::string> notes;           // the first few, one by one
+  void Add(store::Window window);
+  // The first part of it that ends after `at`; empty at the end of all time where there is none.
+  store::Window NextAfter(Micros at) const;
+};
+
 // A way to read. Errors: ResourceExhausted, the window has more than the server or the reader
 // takes at once (a smaller one may do; nothing of it counts); Unimplemented, the server does not
-// have this way; others end the import.
+// have this way; DataLoss where unread() has grown: the window, without that time, may do; others
+// end the import.
 class Way {
  public:
   virtual ~Way() = default;
@@ -88,11 +113,16 @@ class Way {
   // Calls `visit` with each series that has samples with from < time <= to. What it was given is
   // complete only when OK comes back.
   virtual Status Read(const Selector& selector, store::Window window, Visit visit) = 0;
+  virtual const Unread& unread() const;
 };
 
 std::unique_ptr<Way> MakeRemoteReadWay(Server* server);
 std::unique_ptr<Way> MakeExportWay(Server* server);
 std::unique_ptr<Way> MakeQueryWay(Server* server);
+std::unique_ptr<Way> MakeTsdbWay(TsdbFolder* folder);
+inline constexpr std::string_view kTsdbWay = "tsdb";  // of a data folder, which has no other
+// What the blocks of a data folder are of. Errors as those of TsdbFolder::Open().
+StatusOr<store::Window> TsdbWindow(const std::string& path);
 
 inline constexpr std::string_view kWayNames[] = {"remote_read", "export",
                                                  "query"};  // cheapest first

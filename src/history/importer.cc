@@ -3,13 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <atomic>
 #include <utility>
 
-#include "absl/container/flat_hash_set.h"
-#include "history/scrapes.h"
-#include "ingest/pipeline.h"
-#include "ingest/stored_time.h"
+#include "history/store_taker.h"
 #include "telemetry/labels.h"
 
 namespace flopwatch::history {
@@ -19,12 +15,8 @@ using store::Window;
 
 // Samples that are held at once: with their text and the answer that they come in, 100 MB.
 constexpr uint64_t kSliceSamples = 400'000;
-constexpr uint64_t kMostSamples = 10 * kSliceSamples;
 constexpr Micros kFirstSlice = 5 * kMicrosPerMinute, kLongestSlice = 6 * kMicrosPerHour;
 constexpr Micros kLook = 10 * kMicrosPerMinute;
-// An hour is sealed a minute after its end (docs/store.md).
-constexpr Micros kSealedAfter = kMicrosPerHour + 2 * kMicrosPerMinute;
-constexpr Micros kKeepAll = 36'500 * kMicrosPerDay;
 
 std::vector<std::string> MetricsOfGpus(const std::vector<std::string>& names) {
   const telemetry::FieldRegistry fields;
@@ -38,11 +30,7 @@ std::vector<std::string> MetricsOfGpus(const std::vector<std::string>& names) {
 
 class Importer {
  public:
-  Importer(const ImportOptions& options, const hardware::Catalog& catalog)
-      : options_(options),
-        catalog_(catalog),
-        server_(options.access),
-        scrapes_(options.replica_labels) {}
+  explicit Importer(const ImportOptions& options) : options_(options), server_(options.access) {}
 
   Status Open() {
     if (options_.window.from >= options_.window.to)
@@ -59,99 +47,83 @@ class Importer {
                       server_.name(), names.size()));
     }
     FW_ASSIGN_OR_RETURN(way_, ChooseWay(&server_, options_.way, options_.window));
+    lost_ = unread().lost;
     return absl::OkStatus();
   }
 
-  Status Start(store::Store* store, const ingest::StoredTime* stored) {
-    ingest::PipelineOptions pipeline;
-    pipeline.backfill = true;
-    pipeline.maintenance = false;  // it is done window by window
-    pipeline.max_age = kKeepAll;
-    pipeline.max_span = options_.max_span;
-    pipeline.stored_time = stored;
-    pipeline.clock = [this] { return reached_.load(std::memory_order_relaxed); };
-    FW_ASSIGN_OR_RETURN(side_, ingest::IngestSide::Start(pipeline, &catalog_, store));
-    return absl::OkStatus();
-  }
-
-  // Reads all metrics of the window, and hands the scrapes on. False, and nothing was handed on: it
-  // has more samples than are to be held at once, as where a fleet begins after weeks of nothing.
-  StatusOr<bool> Take(Window window) {
+  // Reads all metrics of the window, and hands what is of `slice` on. False, and nothing was handed
+  // on: it has more samples than are to be held at once, as where a fleet begins after weeks of
+  // nothing.
+  StatusOr<bool> Take(Window window, Window slice, Taker* taker) {
+    last_samples_ = 0;
+    taker->Clear();
     for (const std::string& metric : metrics_) {
       if (options_.matchers.empty()) {
-        FW_RETURN_IF_ERROR(Read({.metric = metric, .matchers = {}}, window));
+        FW_RETURN_IF_ERROR(Read({.metric = metric, .matchers = {}}, window, taker));
       }
       for (const auto& matchers : options_.matchers)
-        FW_RETURN_IF_ERROR(Read({.metric = metric, .matchers = matchers}, window));
-      if (scrapes_.samples() > kMostSamples && window.to - window.from > 2 * kMicrosPerMinute) {
-        scrapes_.Clear();
-        return false;
-      }
+        FW_RETURN_IF_ERROR(Read({.metric = metric, .matchers = matchers}, window, taker));
+      if (taker->Full() && window.to - window.from > 2 * kMicrosPerMinute) return false;
     }
-    last_samples_ = scrapes_.samples();
     samples_ += last_samples_;
-    result_.unnamed = std::max(result_.unnamed, scrapes_.unnamed());
-    reached_ = window.to;
-    scrapes_.Drain([&](const Scrapes::Scrape& scrape) {
-      const ingest::TargetStats stats =
-          side_->pipeline.Ingest({scrape.name, scrape.node}, scrape.body, scrape.ts, 0);
-      ++result_.scrapes;
-      result_.rows += stats.rows;
-      for (const auto& [reason, n] : stats.refused) result_.refused[std::string(reason)] += n;
-      for (const std::string& line : stats.examples)
-        if (result_.examples.size() < 8) result_.examples.push_back(line);
-    });
+    FW_ASSIGN_OR_RETURN(const Taken taken, taker->Take(slice));
+    result_.Add(taken);
     return true;
   }
 
-  ImportResult Result(const ingest::StoredTime& stored) {
+  ImportResult Result() {
     result_.way = way_->name();
     result_.metrics = metrics_.size();
     result_.samples = samples_;
-    result_.known = stored.known();
+    result_.unread = way_->unread();
     result_.requests = server_.requests();
     result_.bytes = server_.bytes();
     return result_;
   }
-  FirstLook Look(Window looked_at, double seconds);
+  FirstLook Look(const ingest::IngestSide& side, Window looked_at, double seconds);
 
-  ingest::IngestSide& side() { return *side_; }
-  void End() { side_.reset(); }
+  const Unread& unread() const { return way_->unread(); }
+  // Whether the window that failed has shown damage that is to be passed by: it is asked again.
+  bool FoundDamage(const Status& failed) {
+    if (failed.code() != absl::StatusCode::kDataLoss || unread().lost == lost_) return false;
+    lost_ = unread().lost;
+    return true;
+  }
+
   uint64_t samples() const { return samples_; }
   uint64_t last_samples() const { return last_samples_; }
   uint64_t rows() const { return result_.rows; }
 
  private:
   // What is too much at once is asked for in halves; nothing of a window that failed counts.
-  Status Read(const Selector& selector, Window window) {
+  Status Read(const Selector& selector, Window window, Taker* taker) {
     while (window.to - window.from > most_at_once_) {
-      FW_RETURN_IF_ERROR(Read(selector, {window.from, window.from + most_at_once_}));
+      FW_RETURN_IF_ERROR(Read(selector, {window.from, window.from + most_at_once_}, taker));
       window.from += most_at_once_;
     }
-    const Status read = way_->Read(
-        selector, window, [&](const telemetry::MetricSeries& series) { scrapes_.Add(series); });
+    const Status read = way_->Read(selector, window, [&](const telemetry::MetricSeries& series) {
+      last_samples_ += series.points.size();
+      taker->Add(series);
+    });
     if (read.ok() || read.code() != absl::StatusCode::kResourceExhausted) return read;
     const Micros middle = FloorTo((window.from + window.to) / 2, kMicrosPerSecond);
     if (middle <= window.from || middle >= window.to) return read;
     most_at_once_ = window.to - middle;  // as for every read from now on
-    FW_RETURN_IF_ERROR(Read(selector, {window.from, middle}));
-    return Read(selector, {middle, window.to});
+    FW_RETURN_IF_ERROR(Read(selector, {window.from, middle}, taker));
+    return Read(selector, {middle, window.to}, taker);
   }
 
   const ImportOptions& options_;
-  const hardware::Catalog& catalog_;
   Server server_;
   std::unique_ptr<Way> way_;
   std::vector<std::string> metrics_;
   uint64_t other_metrics_ = 0, samples_ = 0, last_samples_ = 0;
+  uint64_t lost_ = 0;  // of unread(), that is known
   Micros most_at_once_ = kLongestSlice;
-  Scrapes scrapes_;
-  std::atomic<Micros> reached_{0};
-  std::unique_ptr<ingest::IngestSide> side_;
   ImportResult result_;
 };
 
-FirstLook Importer::Look(Window looked_at, double seconds) {
+FirstLook Importer::Look(const ingest::IngestSide& side, Window looked_at, double seconds) {
   FirstLook look{.way = std::string(way_->name()),
                  .metrics = metrics_,
                  .other_metrics = other_metrics_,
@@ -159,10 +131,11 @@ FirstLook Importer::Look(Window looked_at, double seconds) {
                  .samples = samples_,
                  .rows = result_.rows,
                  .refused = result_.refused,
-                 .seconds = seconds};
-  side_->live.ForEachGpu(0, [&](const ingest::GpuNow& gpu) {
+                 .seconds = seconds,
+                 .unread = unread()};
+  side.live.ForEachGpu(0, [&](const ingest::GpuNow& gpu) {
     ++look.gpus;
-    ++look.models[side_->registry.model(gpu.model).value_or(store::ModelRecord{}).name];
+    ++look.models[side.registry.model(gpu.model).value_or(store::ModelRecord{}).name];
     constexpr std::pair<uint32_t, std::string_view> kReasons[] = {
         {telemetry::kTensorMissing, "tensor_missing"},
         {telemetry::kClockMissing, "clock_missing"},
@@ -174,77 +147,50 @@ FirstLook Importer::Look(Window looked_at, double seconds) {
       break;
     }
   });
-  look.jobs = static_cast<uint64_t>(side_->jobs.stats().jobs);
+  look.jobs = static_cast<uint64_t>(side.jobs.stats().jobs);
   return look;
-}
-
-// What the store has of the window, which is of one hour, into `stored`. A row that ends later may
-// reach back into it.
-Status FindStored(store::Store* store, Window window, Micros max_span, ingest::StoredTime* stored) {
-  absl::flat_hash_set<int32_t> has_raw;
-  // Rollups are by minutes: both are asked of the same ones.
-  const Window rolled_up = {FloorTo(window.from, kMicrosPerMinute),
-                            FloorTo(window.to + kMicrosPerMinute - 1, kMicrosPerMinute)};
-  const Window reach = {window.from - max_span, window.to + 4 * max_span};
-  FW_RETURN_IF_ERROR(
-      store->VisitGpuRows(reach, {}, store::RowOrder::kAny, [&](const store::GpuRows& rows) {
-        for (size_t k = 0; k < rows.count; ++k) {
-          const Micros from = rows.ts[k] - rows.span_ms[k] * kMicrosPerMilli;
-          stored->Add(rows.entity[k], from, rows.ts[k]);
-          if (rows.ts[k] >= rolled_up.from && rows.ts[k] < rolled_up.to)
-            has_raw.insert(rows.entity[k]);
-        }
-        return absl::OkStatus();
-      }));
-  // Where raw rows went for their age, which they do by hours, rollups say that there was
-  // something.
-  FW_ASSIGN_OR_RETURN(const std::vector<store::GpuUsage> rolled, store->UsageByGpu(rolled_up));
-  for (const store::GpuUsage& g : rolled) {
-    if (g.sums.ofu.observed_s > 0 && !has_raw.contains(g.entity))
-      stored->Add(g.entity, window.from, window.to);
-  }
-  stored->Settle();
-  return absl::OkStatus();
 }
 
 }  // namespace
 
 StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog& catalog) {
-  Importer importer(options, catalog);
+  Importer importer(options);
   FW_RETURN_IF_ERROR(importer.Open());
-  FW_RETURN_IF_ERROR(importer.Start(nullptr, nullptr));
+  FW_ASSIGN_OR_RETURN(const auto taker, StoreTaker::Into(options.taking, catalog, nullptr));
   Window look = {std::max(options.window.from, options.window.to - kLook), options.window.to};
   Micros begin = MonotonicNow();
   for (;;) {
-    FW_ASSIGN_OR_RETURN(const bool took, importer.Take(look));
-    if (took) break;
+    const StatusOr<bool> took = importer.Take(look, look, taker.get());
+    if (!took.ok() && importer.FoundDamage(took.status())) continue;
+    FW_RETURN_IF_ERROR(took.status());
+    if (*took) break;
     look.from = (look.from + look.to) / 2;
     begin = MonotonicNow();
   }
-  return importer.Look(look, ToSeconds(MonotonicNow() - begin));
+  return importer.Look(*taker->own(), look, ToSeconds(MonotonicNow() - begin));
 }
 
-StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Catalog& catalog) {
-  std::unique_ptr<store::Store> store;
-  ingest::StoredTime stored;
-  Importer importer(options, catalog);  // last: it uses the others until it ends
+StatusOr<ImportResult> Import(const ImportOptions& options, Taker* taker) {
+  Importer importer(options);
   FW_RETURN_IF_ERROR(importer.Open());
-  store::Options keep = options.store;
-  keep.raw_retention = keep.minute_retention = keep.hour_retention = kKeepAll;
-  FW_ASSIGN_OR_RETURN(store, store::OpenDuckDbStore(keep));
-  const bool was_empty = store->stats().newest_ts == 0;
-  FW_RETURN_IF_ERROR(importer.Start(store.get(), &stored));
   const Window all = options.window;
   Micros length = kFirstSlice;
-  for (Micros at = all.from; at < all.to;) {
-    Window slice = {at, std::min(at + length, all.to)};
-    // Of an hour there are all raw rows or none.
-    if (!was_empty) slice.to = std::min(slice.to, FloorTo(at, kMicrosPerHour) + kMicrosPerHour);
-    stored.Begin(slice);
-    if (!was_empty) FW_RETURN_IF_ERROR(FindStored(store.get(), slice, options.max_span, &stored));
+  const Micros max_span = options.taking.max_span;
+  Micros begins = all.from;  // what came just before is not known yet
+  for (Micros at = begins; at < all.to;) {
+    const Window unread = importer.unread().NextAfter(at == begins ? at - max_span : at);
+    if (unread.from <= at) {
+      // No minute of a rollup is of two imports, should the rest come one day.
+      at = begins = FloorTo(unread.to + max_span + kMicrosPerMinute - 1, kMicrosPerMinute);
+      continue;
+    }
+    Window slice = {at, std::min({at + length, all.to, unread.from})};
+    if (taker->WithinHours())
+      slice.to = std::min(slice.to, FloorTo(at, kMicrosPerHour) + kMicrosPerHour);
     // What came just before the window tells what its first samples stand for.
     const StatusOr<bool> took =
-        importer.Take({at == all.from ? at - options.max_span : at, slice.to});
+        importer.Take({at == begins ? at - max_span : at, slice.to}, slice, taker);
+    if (!took.ok() && importer.FoundDamage(took.status())) continue;
     if (!took.ok()) {
       const std::string until =
           at == all.from ? "nothing was taken"
@@ -256,9 +202,6 @@ StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Cata
       length = std::max(FloorTo((slice.to - slice.from) / 2, kMicrosPerMinute), kMicrosPerMinute);
       continue;
     }
-    FW_RETURN_IF_ERROR(importer.side().pipeline.Flush());
-    // Hours of the past are over: who opens the directory next finds files, not logs to replay.
-    FW_RETURN_IF_ERROR(store->Seal(slice.to));
     at = slice.to;
     if (options.progress)
       options.progress(
@@ -269,12 +212,17 @@ StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Cata
     length = std::clamp(FloorTo(static_cast<Micros>(next * kMicrosPerSecond), kMicrosPerMinute),
                         kMicrosPerMinute, kLongestSlice);
   }
-  importer.side().pipeline.Settle();
-  FW_RETURN_IF_ERROR(importer.side().pipeline.Flush());
-  importer.End();
-  FW_RETURN_IF_ERROR(store->RollUp());
-  FW_RETURN_IF_ERROR(store->Seal(all.to + kSealedAfter));
-  return importer.Result(stored);
+  FW_RETURN_IF_ERROR(taker->End());
+  return importer.Result();
+}
+
+StatusOr<ImportResult> ImportInto(const store::Options& to, const ImportOptions& options,
+                                  const hardware::Catalog& catalog) {
+  store::Options keep = to;
+  keep.raw_retention = keep.minute_retention = keep.hour_retention = kKeepAll;
+  FW_ASSIGN_OR_RETURN(const auto store, store::OpenDuckDbStore(keep));
+  FW_ASSIGN_OR_RETURN(const auto taker, StoreTaker::Into(options.taking, catalog, store.get()));
+  return Import(options, taker.get());
 }
 
 }  // namespace flopwatch::history

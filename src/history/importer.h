@@ -17,6 +17,7 @@
 #include "base/status.h"
 #include "hardware/accelerator.h"
 #include "history/history.h"
+#include "history/taker.h"
 #include "store/store.h"
 
 namespace flopwatch::history {
@@ -33,10 +34,7 @@ struct ImportOptions {
   store::Window window;
   // Each a part of what is asked. None: everything.
   std::vector<std::vector<telemetry::ReadMatcher>> matchers;
-  std::vector<std::string> replica_labels;
-  store::Options store;  // with its directory
-  // A longer gap of a GPU is unobserved time. Raised for servers that scrape more seldom.
-  Micros max_span = 90 * kMicrosPerSecond;
+  TakerOptions taking;
   std::function<void(const ImportProgress&)> progress;
 };
 
@@ -52,19 +50,21 @@ struct FirstLook {
   std::map<std::string, uint64_t> not_computable;  // GPUs without OFU, by reason
   std::map<std::string, uint64_t> refused;         // lines, by reason
   double seconds = 0;                              // that the look took
+  Unread unread;                                   // so far as it is known
 };
 
-struct ImportResult {
+struct ImportResult : Taken {
   std::string way;
-  uint64_t metrics = 0, samples = 0, scrapes = 0, rows = 0;
-  uint64_t known = 0;    // rows that were there already
-  uint64_t unnamed = 0;  // series that no label says the exporter of
+  uint64_t metrics = 0;
   uint64_t requests = 0, bytes = 0;
-  std::map<std::string, uint64_t> refused;  // lines, by reason (telemetry::Refusal, IngestRefusal)
-  std::vector<std::string> examples;
+  // Nothing was taken of this time. Reading it anew, from a whole copy, adds it.
+  Unread unread;
 };
 
 StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog& catalog);
-StatusOr<ImportResult> Import(const ImportOptions& options, const hardware::Catalog& catalog);
+StatusOr<ImportResult> Import(const ImportOptions& options, Taker* taker);
+// Into a directory that no server has, made where there is none.
+StatusOr<ImportResult> ImportInto(const store::Options& to, const ImportOptions& options,
+                                  const hardware::Catalog& catalog);
 
 }  // namespace flopwatch::history

@@ -1,11 +1,12 @@
 #include "history/scrapes.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
+#include <functional>
 
+#include "absl/container/flat_hash_map.h"
 #include "base/text.h"
 #include "ingest/origin.h"
+#include "telemetry/field.h"
 #include "telemetry/labels.h"
 
 namespace flopwatch::history {
@@ -18,12 +19,30 @@ constexpr std::string_view kReplicaLabels[] = {"prometheus_replica", "replica", 
 constexpr std::string_view kScrapeLabels[] = {"job", "instance", "prometheus"};
 // More than the longest step between two scrapes is silence.
 constexpr double kSilence = 1.5;
+constexpr uint64_t kOddMultiplier = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
 
 // Of what is not empty.
 Micros MedianOf(std::vector<Micros>* values) {
   const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
   std::ranges::nth_element(*values, middle);
   return *middle;
+}
+
+// In order, and each time once: chunks may overlap. Of one time the first that was given counts.
+void SortOnce(std::vector<MetricPoint>* points) {
+  if (std::ranges::adjacent_find(*points, std::ranges::greater_equal(), &MetricPoint::ts) ==
+      points->end()) {
+    return;
+  }
+  std::ranges::stable_sort(*points, {}, &MetricPoint::ts);
+  const auto again = std::ranges::unique(*points, {}, &MetricPoint::ts);
+  points->erase(again.begin(), again.end());
+}
+
+uint64_t HashOfTimes(const std::vector<MetricPoint>& points) {
+  uint64_t hash = points.size();
+  for (const MetricPoint& p : points) hash = (hash ^ static_cast<uint64_t>(p.ts)) * kOddMultiplier;
+  return hash;
 }
 
 }  // namespace
@@ -64,54 +83,69 @@ void Scrapes::Add(const telemetry::MetricSeries& series) {
   }
   std::string text;
   telemetry::AppendSeries(own, &text);
+  text += ' ';
   Stream& stream = exporter.streams[replica];
   const auto [at, fresh] = stream.place.try_emplace(text, stream.series.size());
-  if (fresh) stream.series.emplace_back().text = std::move(text);
+  if (fresh) {
+    stream.series.push_back({.text = std::move(text),
+                             .points = {},
+                             .unit_in_text = telemetry::IsPercentIfInteger(series.name)});
+  }
+  if (stream.series[at->second].unit_in_text)
+    for (const MetricPoint& p : series.points) exporter.unit.See(p.value);
   std::vector<MetricPoint>& points = stream.series[at->second].points;
   points.insert(points.end(), series.points.begin(), series.points.end());
   samples_ += series.points.size();
 }
 
 std::vector<Scrapes::Moment> Scrapes::MomentsOf(Stream* stream) {
-  std::vector<std::pair<Micros, size_t>> times;  // and whose
+  // Nearly all series of an exporter have the times of its scrapes: those that have the same ones
+  // are in the same moments, and are looked at once.
+  std::vector<const std::vector<MetricPoint>*> groups;
+  absl::flat_hash_map<uint64_t, size_t> by_times;
+  std::vector<std::pair<Micros, size_t>> times;  // and of which group
   std::vector<Micros> steps;
-  for (size_t k = 0; k < stream->series.size(); ++k) {
-    std::vector<MetricPoint>& points = stream->series[k].points;
-    // Chunks may overlap: one time once, the first that was given.
-    std::ranges::stable_sort(points, {}, &MetricPoint::ts);
-    points.erase(
-        std::unique(points.begin(), points.end(),
-                    [](const MetricPoint& a, const MetricPoint& b) { return a.ts == b.ts; }),
-        points.end());
-    for (const MetricPoint& p : points) times.emplace_back(p.ts, k);
+  for (Series& series : stream->series) {
+    std::vector<MetricPoint>& points = series.points;
+    SortOnce(&points);
+    const auto [at, fresh] = by_times.try_emplace(HashOfTimes(points), groups.size());
+    if (!fresh &&
+        std::ranges::equal(points, *groups[at->second], {}, &MetricPoint::ts, &MetricPoint::ts)) {
+      continue;
+    }
+    for (const MetricPoint& p : points) times.emplace_back(p.ts, groups.size());
     for (size_t i = 1; i < points.size(); ++i) steps.push_back(points[i].ts - points[i - 1].ts);
+    groups.push_back(&points);
   }
   std::ranges::sort(times);
   // An exporter that is asked every second has two scrapes in a second.
   const Micros join = steps.empty() ? kJoin : std::min(kJoin, MedianOf(&steps) / 2);
   std::vector<Moment> moments;
-  std::vector<size_t> last(stream->series.size(), 0);  // the moment it was in last, counted from 1
-  for (const auto& [ts, series] : times) {
-    if (moments.empty() || ts > moments.back().from + join || last[series] == moments.size())
+  std::vector<size_t> last(groups.size(), 0);  // the moment it was in last, counted from 1
+  for (const auto& [ts, group] : times) {
+    if (moments.empty() || ts > moments.back().from + join || last[group] == moments.size())
       moments.push_back({ts, ts});
     moments.back().to = ts;
-    last[series] = moments.size();
+    last[group] = moments.size();
   }
   return moments;
 }
 
 void Scrapes::Write(const Exporter& exporter, const Moment& moment, Stream* stream,
                     absl::FunctionRef<void(const Scrape&)> f) {
-  std::string body;
+  body_.clear();
   for (Series& s : stream->series) {
     // Moments that another replica speaks for are passed over.
     while (s.next < s.points.size() && s.points[s.next].ts < moment.from) ++s.next;
     if (s.next == s.points.size() || s.points[s.next].ts > moment.to) continue;
-    body += s.text;
-    body += fmt::format(" {}\n", s.points[s.next].value);
+    body_ += s.text;
+    const double value = s.points[s.next].value;
+    telemetry::AppendNumber(value, &body_);
+    if (s.unit_in_text && exporter.unit.DecimalsOf(value)) body_ += ".0";
+    body_ += '\n';
     ++s.next;
   }
-  f({.name = exporter.name, .node = exporter.node, .ts = moment.to, .body = body});
+  f({.name = exporter.name, .node = exporter.node, .ts = moment.to, .body = body_});
 }
 
 std::vector<std::pair<Scrapes::Moment, Scrapes::Stream*>> Scrapes::Spoken(Exporter* exporter) {

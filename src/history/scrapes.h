@@ -47,9 +47,10 @@ class Scrapes {
 
  private:
   struct Series {
-    std::string text;  // name and labels as in exposition text
+    std::string text;  // name, labels and a blank, as in exposition text
     std::vector<telemetry::MetricPoint> points;
-    size_t next = 0;  // of Write()
+    size_t next = 0;            // of Write()
+    bool unit_in_text = false;  // telemetry::PercentOrRatio
   };
   // What one replica saw of an exporter.
   struct Stream {
@@ -61,6 +62,7 @@ class Scrapes {
     std::map<std::string, Stream> streams;  // by replica
     std::string speaker;                    // the replica that spoke last
     Micros spoke = 0, usual = 0;            // when, and the time between two scrapes
+    telemetry::PercentOrRatio unit;
   };
   struct Moment {  // the samples of one scrape
     Micros from = 0, to = 0;
@@ -69,12 +71,13 @@ class Scrapes {
   bool IsReplicaLabel(std::string_view label) const;
   // The scrapes of all replicas that speak, in order of time.
   static std::vector<std::pair<Moment, Stream*>> Spoken(Exporter* exporter);
-  static void Write(const Exporter& exporter, const Moment& moment, Stream* stream,
-                    absl::FunctionRef<void(const Scrape&)> f);
+  void Write(const Exporter& exporter, const Moment& moment, Stream* stream,
+             absl::FunctionRef<void(const Scrape&)> f);
 
   const std::vector<std::string> replica_labels_;
   std::map<std::pair<std::string, std::string>, Exporter> exporters_;  // by job and instance
   uint64_t samples_ = 0, unnamed_ = 0;
+  std::string body_;  // of Write(), used again
 };
 
 }  // namespace flopwatch::history

@@ -1,12 +1,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 #include <thread>
 
 #include "absl/strings/numbers.h"
 #include "base/json_read.h"
 #include "base/text.h"
 #include "history/history.h"
+#include "history/tsdb_folder.h"
 #include "net/http.h"
 #include "telemetry/labels.h"
 
@@ -40,7 +42,31 @@ bool MayPass(const StatusOr<net::FetchResult>& got) {
 
 }  // namespace
 
-Server::Server(Access access) : access_(std::move(access)), name_(NameOf(access_.url)) {}
+Server::Server(Access access)
+    : access_(std::move(access)),
+      name_(is_folder() ? Printable(access_.tsdb) : NameOf(access_.url)) {}
+Server::~Server() = default;
+
+StatusOr<TsdbFolder*> Server::Folder() {
+  if (folder_ == nullptr) {
+    FW_ASSIGN_OR_RETURN(folder_, TsdbFolder::Open(access_.tsdb));
+  }
+  return folder_.get();
+}
+
+uint64_t Server::requests() const { return folder_ == nullptr ? requests_ : folder_->blocks(); }
+uint64_t Server::bytes() const { return folder_ == nullptr ? bytes_ : folder_->bytes(); }
+
+const Unread& Way::unread() const {
+  static const Unread nothing;
+  return nothing;
+}
+
+store::Window Unread::NextAfter(Micros at) const {
+  constexpr Micros kEnd = std::numeric_limits<Micros>::max();
+  const auto next = std::ranges::upper_bound(windows, at, {}, &store::Window::to);
+  return next == windows.end() ? store::Window{kEnd, kEnd} : *next;
+}
 
 Status Server::Wait(Micros time) const {
   for (Micros waited = 0; waited < time; waited += kStopLook) {
@@ -207,6 +233,10 @@ Status CheckAnswer(const Server& server, const Reply& reply) {
 }
 
 StatusOr<std::vector<std::string>> MetricNames(Server* server, store::Window window) {
+  if (server->is_folder()) {
+    FW_ASSIGN_OR_RETURN(TsdbFolder* const folder, server->Folder());
+    return folder->MetricNames(window);
+  }
   FW_ASSIGN_OR_RETURN(
       const Reply reply,
       server->Get("/api/v1/label/__name__/values",
@@ -223,6 +253,10 @@ StatusOr<std::vector<std::string>> MetricNames(Server* server, store::Window win
 
 StatusOr<std::unique_ptr<Way>> ChooseWay(Server* server, std::string_view name,
                                          store::Window window) {
+  if (server->is_folder()) {
+    FW_ASSIGN_OR_RETURN(TsdbFolder* const folder, server->Folder());
+    return MakeTsdbWay(folder);
+  }
   using Make = std::unique_ptr<Way> (*)(Server*);
   constexpr Make kMake[] = {MakeRemoteReadWay, MakeExportWay, MakeQueryWay};
   for (size_t k = 0; k < std::size(kMake); ++k) {

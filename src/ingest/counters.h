@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/time.h"
+#include "efficiency/counters/honesty.h"
 #include "ingest/claims.h"
 #include "ingest/origin.h"
 #include "telemetry/exposition.h"
@@ -46,6 +47,9 @@ struct TargetStats {
   uint64_t samples = 0, narrow = 0, rows = 0, entities = 0, scrapes = 0;
   // Rows of the last scrape whose readings have not changed for longer than max_span.
   uint64_t frozen = 0;
+  // GPUs and instances of the last scrape by what is thought of their counters, and by finding.
+  std::array<uint32_t, 4> opinions{};  // by efficiency::CounterOpinion
+  std::array<uint32_t, efficiency::kCounterRules> findings{};
   Micros last_ingest = 0;
   Counts refused;  // since start
   // Nothing of this body was taken, and for want of room or budget: later it may be.

@@ -42,7 +42,7 @@ std::string StandIn(int32_t id) { return fmt::format("refused-by-store-{}", id);
 }  // namespace
 
 void DescribingRecords::Refuse(std::string_view what, int32_t id, const Status& why) {
-  if (refused_.fetch_add(1, std::memory_order_relaxed) >= kLogged) return;
+  if (refused_++ >= kLogged) return;
   LogWarn("{} {} was set aside, because the store refuses it: {}", what, id,
           Printable(std::string_view(why.message().data(), why.message().size()), 300));
 }

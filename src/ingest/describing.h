@@ -7,10 +7,9 @@
 // labels; no row is lost. A GPU or a series whose identity itself is refused is set aside, and its
 // rows are left out and counted, because nothing stored may refer to what is not there.
 //
-// Threads: one, but for refused().
+// Threads: one at a time.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <string_view>
 
@@ -38,7 +37,7 @@ class DescribingRecords {
   bool EntitySetAside(int32_t id) const { return entities_.contains(id); }
   bool SeriesSetAside(int32_t id) const { return series_.contains(id); }
   // Records refused since start.
-  uint64_t refused() const { return refused_.load(std::memory_order_relaxed); }
+  uint64_t refused() const { return refused_; }
 
  private:
   Status PutPending();
@@ -54,7 +53,7 @@ class DescribingRecords {
   jobs::Changes pending_jobs_;
   jobs::BookChanges pending_books_;
   absl::flat_hash_set<int32_t> entities_, series_;  // set aside
-  std::atomic<uint64_t> refused_{0};
+  uint64_t refused_ = 0;
 };
 
 }  // namespace flopwatch::ingest

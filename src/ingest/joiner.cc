@@ -44,10 +44,12 @@ void ScrapeJoiner::Batch::Add(const Origin& origin, const telemetry::MetricSerie
   telemetry::AppendSeries(series, &series_);
   Sender& sender = found->second;
   sender.points += series.points.size();
+  const bool unit_in_text = telemetry::IsPercentIfInteger(series.name);
   for (const telemetry::MetricPoint& point : series.points) {
     std::string& text = sender.bodies[point.ts].text;
     text += series_;
-    telemetry::AppendPoint(point, &text);
+    if (unit_in_text) sender.unit.See(point.value);
+    telemetry::AppendPoint(point, unit_in_text && sender.unit.DecimalsOf(point.value), &text);
     ++points;
   }
 }

@@ -34,7 +34,8 @@ class ScrapeJoiner {
     SourceKind kind = SourceKind::kRemoteWrite;
     std::string sender;  // Origin::sender of the first that sent for it
     std::map<Micros, Body> bodies;
-    uint64_t points = 0;  // of a batch
+    uint64_t points = 0;             // of a batch
+    telemetry::PercentOrRatio unit;  // of a batch
     Origin origin() const { return {name, node, kind, sender}; }
   };
   using Senders = std::map<std::string, Sender>;  // by Origin::Text()

@@ -20,6 +20,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "base/time.h"
+#include "efficiency/counters/honesty.h"
 #include "ingest/options.h"
 #include "store/store.h"
 #include "telemetry/sample.h"
@@ -39,6 +40,7 @@ struct GpuNow {
   double ofu = kAbsent, tensor_active = kAbsent, sm_clock_mhz = kAbsent, sm_active = kAbsent;
   double sm_occupancy = kAbsent, gpu_util = kAbsent, power_w = kAbsent, fb_used_mib = kAbsent,
          gpu_temp_c = kAbsent;
+  efficiency::CounterVerdict counters;  // whether these can be believed
 };
 
 // A stamped row: what it adds to the sums is efficiency/accounting.h, as for the rows of the store.

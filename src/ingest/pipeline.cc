@@ -208,6 +208,18 @@ TargetStats Pipeline::StatsOf(std::string_view source) const {
   return stats;
 }
 
+std::vector<GpuCounters> Pipeline::CountersOf(std::string_view source,
+                                              const efficiency::CounterPatience& patience) const {
+  std::shared_ptr<Source> found;
+  {
+    ReaderLock lock(sources_mutex_);
+    const auto it = sources_.find(AbslKey(source));
+    if (it == sources_.end()) return {};
+    found = it->second;
+  }
+  return found->Counters(patience);
+}
+
 std::vector<SourceInfo> Pipeline::Sources() const {
   const std::vector<std::shared_ptr<Source>> all = AllSources();
   std::vector<SourceInfo> out;
@@ -265,6 +277,25 @@ StatusOr<jobs::JobIndex::LastSeen> LastRows(store::Store* store,
 IngestSide::~IngestSide() {
   pipeline.Settle();  // with the writer's thread, for which adding rows may have to wait
   writer.Stop();      // it calls the pipeline
+}
+
+BackfillSide::BackfillSide(const PipelineOptions& o, IngestSide* of)
+    : options(Adjusted(o)),
+      live(IdsFor(options.known.entities)),
+      writer(options, of->writer),
+      pipeline({.options = options,
+                .fields = of->fields,
+                .registry = of->registry,
+                .jobs = of->jobs,
+                .live = live,
+                .writer = writer,
+                .application = of->application}) {
+  writer.Start([this] { pipeline.Tick(); });
+}
+
+BackfillSide::~BackfillSide() {
+  pipeline.Settle();
+  writer.Stop();
 }
 
 StatusOr<std::unique_ptr<IngestSide>> IngestSide::Start(const PipelineOptions& options,

@@ -28,6 +28,7 @@
 #include "ingest/budget.h"
 #include "ingest/claims.h"
 #include "ingest/counters.h"
+#include "ingest/judge.h"
 #include "ingest/live.h"
 #include "ingest/options.h"
 #include "ingest/origin.h"
@@ -83,6 +84,9 @@ class Pipeline {
   PipelineStats stats() const;
   TargetStats StatsOf(std::string_view source) const;
   std::vector<SourceInfo> Sources() const;  // without conflicts
+  // What is thought of the counters of each GPU of a source; empty where there is none.
+  std::vector<GpuCounters> CountersOf(std::string_view source,
+                                      const efficiency::CounterPatience& patience = {}) const;
   // How many GPUs of each source another one claims as well; sources without any are left out.
   Counts ContestedGpus() const;
 
@@ -137,6 +141,20 @@ struct IngestSide {
   jobs::Books books;
   LiveState live;
   ApplicationIntake application;
+  Writer writer;
+  Pipeline pipeline;
+};
+
+// History on its way into what an ingest side has already, beside what is live there: the same
+// GPUs, jobs and store; sources, claims and live state of its own. The store's upkeep is the
+// other's.
+struct BackfillSide {
+  // All outlive it. `options`: as for back-fill, with the limits of `of`.
+  BackfillSide(const PipelineOptions& options, IngestSide* of);
+  ~BackfillSide();  // settles, and stores what is queued
+
+  const PipelineOptions options;
+  LiveState live;
   Writer writer;
   Pipeline pipeline;
 };

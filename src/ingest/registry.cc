@@ -20,6 +20,25 @@ using telemetry::EntityKey;
 using telemetry::EntityKind;
 using telemetry::EntityLabels;
 
+bool Names(std::string_view name, std::string_view lower_case_word) {
+  return absl::AsciiStrToLower(std::string(name)).find(lower_case_word) != std::string::npos;
+}
+
+// By the name that the driver reports: "NVIDIA H100 80GB HBM3", "Tesla T4", "AMD Instinct MI300X".
+efficiency::CounterVendor VendorOf(std::string_view name) {
+  for (const std::string_view amd : {"amd", "instinct", "radeon"})
+    if (Names(name, amd)) return efficiency::CounterVendor::kAmd;
+  for (const std::string_view nvidia : {"nvidia", "tesla", "grid", "quadro", "geforce"})
+    if (Names(name, nvidia)) return efficiency::CounterVendor::kNvidia;
+  return efficiency::CounterVendor::kUnknown;
+}
+
+// GeForce boards before Blackwell and the GB10 have none (dcgm-exporter #404, DCGM #234).
+bool HasProfiling(std::string_view name) {
+  if (hardware::NormaliseName(name) == "gb10") return false;
+  return !Names(name, "geforce") || Names(name, "rtx 50");
+}
+
 // What the hardware table says about a reported name; unknown where it says nothing.
 ModelRecord LookUp(const hardware::Catalog& catalog, int32_t id, std::string_view name) {
   ModelRecord record;
@@ -120,11 +139,14 @@ int32_t Registry::ModelId(std::string_view name) {
 Device Registry::DeviceOf(int32_t model) const {
   const ModelRecord* const m = models_.Find(model);
   if (m == nullptr) return {};
-  return Device{.model = model,
+  Device device{.model = model,
                 .tensor_clock_max_mhz = m->tensor_clock_max_mhz.value_or(0),
                 .sm_count = m->sm_count,
                 .tdp_w = m->tdp_w,
                 .half_rate = m->half_rate};
+  device.vendor = VendorOf(m->name);
+  device.has_profiling = HasProfiling(m->name);
+  return device;
 }
 
 int32_t Registry::InstanceSms(int32_t model, std::string_view profile) const {
@@ -179,6 +201,15 @@ bool Registry::See(int32_t id, Micros ts) {
   SeeEntity(*e, ts);
   if (EntityRecord* const gpu = entities_.Find(e->parent)) SeeEntity(*gpu, ts);
   return true;
+}
+
+void Registry::SeeEarlier(int32_t id, Micros ts) {
+  WriterLock lock(mutex_);
+  for (EntityRecord* e = entities_.Find(id); e != nullptr; e = entities_.Find(e->parent)) {
+    if (ts >= e->first_seen) continue;
+    e->first_seen = ts;
+    MarkDirty(*e);
+  }
 }
 
 store::ForgottenDevices Registry::Forget(const ForgetBefore& before,

@@ -28,6 +28,7 @@
 #include "base/mutex.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "efficiency/counters/honesty.h"
 #include "hardware/accelerator.h"
 #include "ingest/options.h"
 #include "store/store.h"
@@ -107,6 +108,8 @@ struct Device {
   int32_t sm_count = 0;             // of the whole GPU; 0 = unknown
   double tdp_w = 0;                 // 0 = unknown
   bool half_rate = false;
+  efficiency::CounterVendor vendor = efficiency::CounterVendor::kUnknown;
+  bool has_profiling = true;  // false: its driver has no profiling counters
 };
 
 struct ResolvedEntity {
@@ -131,6 +134,8 @@ class Registry {
                                    const telemetry::EntityLabels& labels, Micros ts);
   // There is a row at `ts` of an entity whose labels are not taken over. False: it was forgotten.
   bool See(int32_t id, Micros ts);
+  // History has a row at `ts` of an entity that is known from later.
+  void SeeEarlier(int32_t id, Micros ts);
   // Times of store::RetentionStats; 0 = none may go.
   struct ForgetBefore {
     Micros unnamed = 0, unnamed_series = 0;

@@ -2,6 +2,8 @@
 
 #include <optional>
 
+#include "ingest/stored_time.h"
+
 namespace flopwatch::ingest {
 namespace {
 
@@ -50,9 +52,11 @@ Resolver::Found Resolver::ResolveAnew(const DecodedRow& row, Micros ts, Newcomer
       claims_->SetHome(entity->id, NodeHash(known->labels.node));
   }
   // What the weaker of two claims says about a GPU is not taken; every scrape asks again.
+  const bool is_past = entity.has_value() && options_->stored_time != nullptr &&
+                       !options_->stored_time->MayDescribe(entity->id, ts);
   const bool believed =
       !entity.has_value() ||
-      claims_->MayDescribe(ClaimOf(entity->id, node_hash, evidence), ts, timing());
+      (!is_past && claims_->MayDescribe(ClaimOf(entity->id, node_hash, evidence), ts, timing()));
   if (!entity.has_value() && !MayMakeKnown(row, newcomers)) return Found::kRefused;
   const std::string& model = row.labels->model;
   const bool model_refused = believed && !model.empty() && !registry_->KnowsModel(model) &&
@@ -68,8 +72,9 @@ Resolver::Found Resolver::ResolveAnew(const DecodedRow& row, Micros ts, Newcomer
     return ResolveAnew(row, ts, newcomers, who);  // it was forgotten just now, and is new
   }
   const Found found = who->entity.id == entity->id ? Found::kAnew : Found::kAnother;
+  if (is_past) registry_->SeeEarlier(entity->id, ts);
   if (found == Found::kAnother) *who = Identity{};
-  who->settled = believed && !model_refused;
+  who->settled = (believed || is_past) && !model_refused;
   who->version = row.identity_version;
   who->seen_until = EndOfDay(ts);
   who->kind = row.key->kind;

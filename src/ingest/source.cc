@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 #include <utility>
 
@@ -26,6 +27,7 @@ Source::Source(const IngestParts& parts, Claims* claims, Totals* totals, Budgets
                uint32_t id, const Origin& origin)
     : options_(parts.options),
       rules_{.max_span = parts.options.max_span, .backfill = parts.options.backfill},
+      fields_(parts.fields),
       live_(&parts.live),
       writer_(&parts.writer),
       totals_(totals),
@@ -108,9 +110,12 @@ void Source::Resolve(const DecodedScrape& scrape, Micros ts, Micros now, Newcome
 
 // Finds which GPUs are split into instances, and which GPU's row an instance goes with.
 void Source::LinkInstances(const DecodedScrape& scrape) {
+  siblings_.Begin();
   for (const DecodedRow& row : scrape.rows) {
     Slot* const slot = SlotOf(row);
-    if (slot == nullptr || slot->who.kind != EntityKind::kGpuInstance) continue;
+    if (slot == nullptr || !telemetry::IsGpu(slot->who.kind)) continue;
+    siblings_.Note(row, slot->who.job_set, slot->state.last[0], slot->doubted);
+    if (slot->who.kind != EntityKind::kGpuInstance) continue;
     if (slot->parent_slot < 0) {
       const auto parent = slot_of_entity_.find(slot->who.entity.parent);
       if (parent == slot_of_entity_.end()) continue;
@@ -123,22 +128,39 @@ void Source::LinkInstances(const DecodedScrape& scrape) {
   }
 }
 
+RowToStamp Source::ToStamp(const DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous,
+                           const Slot& slot) const {
+  const bool instance = slot.who.kind == EntityKind::kGpuInstance;
+  const Slot* const board = instance && slot.parent_slot >= 0 ? &slots_[slot.parent_slot] : &slot;
+  const bool has_board = board != &slot && board->scrape == scrape_;
+  return {.row = row,
+          .kind = slot.who.kind,
+          .entity = slot.who.entity,
+          .ts = ts,
+          .scrape_ts = scrape_ts,
+          .previous = previous,
+          .board = has_board ? board->row : nullptr,
+          .instances_listed = slot.instances_scrape == scrape_,
+          .instances_have_tensor = board->tensor_instances_scrape == scrape_};
+}
+
 Stamp Source::StampAlone(const DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous,
                          Slot* slot) {
-  const bool instance = slot->who.kind == EntityKind::kGpuInstance;
-  const Slot* const board = instance && slot->parent_slot >= 0 ? &slots_[slot->parent_slot] : slot;
-  const bool has_board = board != slot && board->scrape == scrape_;
-  return StampRow(rules_,
-                  {.row = row,
-                   .kind = slot->who.kind,
-                   .entity = slot->who.entity,
-                   .ts = ts,
-                   .scrape_ts = scrape_ts,
-                   .previous = previous,
-                   .board = has_board ? board->row : nullptr,
-                   .instances_listed = slot->instances_scrape == scrape_,
-                   .instances_have_tensor = board->tensor_instances_scrape == scrape_},
-                  &slot->state);
+  return StampRow(rules_, ToStamp(row, ts, scrape_ts, previous, *slot), &slot->state);
+}
+
+void Source::JudgeCounters(const RowToStamp& in, Stamp* stamp, Slot* slot, Weighed* weighed) {
+  std::string_view renamed;
+  if (!in.row.present.Test(telemetry::CanonicalField::kTensorActive))
+    renamed = like_tensor_.In(fields_, in.row);
+  if (renamed != slot->renamed) slot->renamed = renamed;
+  slot->judge.Add(CountersOf(in, *stamp, siblings_, !renamed.empty()));
+  const efficiency::CounterVerdict verdict = slot->judge.Verdict();
+  stamp->live.now.counters = verdict;
+  slot->doubted = verdict.found != 0;
+  ++weighed->opinions[static_cast<size_t>(verdict.opinion)];
+  for (uint32_t found = verdict.found; found != 0; found &= found - 1)
+    ++weighed->findings[static_cast<size_t>(std::countr_zero(found))];
 }
 
 Stamp Source::StampGpu(const DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous,
@@ -203,7 +225,11 @@ Source::Weighed Source::StampAndDeliver(const DecodedScrape& scrape, Micros ts, 
     }
     // A sender's clock that is ahead of the server's moves no window.
     if (admission.set_back) resolver_.SetBack(slot->who, row_ts);
-    const Stamp stamp = StampGpu(row, row_ts, std::min(ts, now), previous, newcomers, slot);
+    Stamp stamp = StampGpu(row, row_ts, std::min(ts, now), previous, newcomers, slot);
+    if (!rules_.backfill) {
+      JudgeCounters(ToStamp(row, row_ts, std::min(ts, now), previous, *slot), &stamp, slot,
+                    &weighed);
+    }
     delivery_.Row(slot->who.kind, stamp, row, &slot->held, session);
     live.push_back(stamp.live);
     weighed.late += row_ts < newest - kLate;
@@ -290,6 +316,8 @@ TargetStats Source::Count(const DecodedScrape& scrape, const Weighed& weighed, M
   TargetStats result;
   result.rows = weighed.rows;
   result.frozen = weighed.frozen;
+  result.opinions = stats_.opinions = weighed.opinions;
+  result.findings = stats_.findings = weighed.findings;
   result.samples = scrape.stats.samples;
   result.narrow = scrape.stats.narrow;
   result.entities = scrape.rows.size();
@@ -329,6 +357,19 @@ void Source::Refuse(telemetry::Refusal reason, uint64_t n) {
   MutexLock lock(mutex_);
   refused_[at] += n;
   totals_->refused[at] += n;
+}
+
+std::vector<GpuCounters> Source::Counters(const efficiency::CounterPatience& patience) const {
+  MutexLock lock(mutex_);
+  std::vector<GpuCounters> gpus;
+  for (const Slot& slot : slots_) {
+    if (slot.scrape != scrape_ || scrape_ == 0 || !telemetry::IsGpu(slot.who.kind)) continue;
+    gpus.push_back({.entity = slot.who.entity.id,
+                    .verdict = slot.judge.Verdict(patience),
+                    .vendor = slot.who.entity.device.vendor,
+                    .renamed = slot.renamed});
+  }
+  return gpus;
 }
 
 SourceInfo Source::info() const {

@@ -18,6 +18,7 @@
 #include "ingest/budget.h"
 #include "ingest/counters.h"
 #include "ingest/deliver.h"
+#include "ingest/judge.h"
 #include "ingest/narrow.h"
 #include "ingest/pipeline.h"
 #include "ingest/resolve.h"
@@ -41,6 +42,8 @@ class Source {
   // Counts what was refused before it became a body of this source.
   void Refuse(telemetry::Refusal reason, uint64_t n);
   SourceInfo info() const;
+  // What is thought of the counters of each GPU and instance of the last scrape.
+  std::vector<GpuCounters> Counters(const efficiency::CounterPatience& patience) const;
   uint32_t id() const { return id_; }
   Micros last_ingest() const { return last_ingest_.load(std::memory_order_relaxed); }
   // The time is by the monotonic clock, whatever times its samples carry.
@@ -61,10 +64,15 @@ class Source {
     int32_t parent_slot = -1;
     // `state` and `held` are kept from earlier scrapes.
     GpuState state;
+    efficiency::CounterJudge judge;
+    bool doubted = false;  // `judge` has found something
+    std::string renamed;   // the name that its tensor activity seems to have; "" = its own
     std::vector<HeldRow> held;
   };
   struct Weighed {  // rows of a scrape
     uint64_t rows = 0, late = 0, weightless = 0, frozen = 0;
+    std::array<uint32_t, 4> opinions{};
+    std::array<uint32_t, efficiency::kCounterRules> findings{};
   };
 
   Micros TimeOf(const telemetry::DecodedRow& row, Micros ts) const {
@@ -85,6 +93,11 @@ class Source {
                    Slot* slot) FW_REQUIRES(mutex_);
   Stamp StampGpu(const telemetry::DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous,
                  Newcomers* newcomers, Slot* slot) FW_REQUIRES(mutex_);
+  // Tells the GPU's judge of the row, and the stamp what is thought of its counters.
+  void JudgeCounters(const RowToStamp& in, Stamp* stamp, Slot* slot, Weighed* weighed)
+      FW_REQUIRES(mutex_);
+  RowToStamp ToStamp(const telemetry::DecodedRow& row, Micros ts, Micros scrape_ts, Micros previous,
+                     const Slot& slot) const FW_REQUIRES(mutex_);
   void DeliverPart(const Slot& slot, Micros ts, Micros previous, Writer::Session* session)
       FW_REQUIRES(mutex_);
   void SettleGone(Micros ts, Writer::Session* session) FW_REQUIRES(mutex_);
@@ -94,6 +107,7 @@ class Source {
 
   const PipelineOptions& options_;
   const StampRules rules_;
+  const telemetry::FieldRegistry& fields_;
   LiveState* const live_;
   Writer* const writer_;
   Totals* const totals_;
@@ -110,6 +124,8 @@ class Source {
   Resolver resolver_ FW_GUARDED_BY(mutex_);
   Delivery delivery_ FW_GUARDED_BY(mutex_);
   NarrowSeries narrow_ FW_GUARDED_BY(mutex_);
+  Siblings siblings_ FW_GUARDED_BY(mutex_);
+  LikeTensor like_tensor_ FW_GUARDED_BY(mutex_);
   std::vector<Slot> slots_ FW_GUARDED_BY(mutex_);
   absl::flat_hash_map<int32_t, int32_t> slot_of_entity_ FW_GUARDED_BY(mutex_);
   int64_t bytes_ FW_GUARDED_BY(mutex_) = 0;  // that `budgets_` was told of

@@ -35,6 +35,14 @@ class StoredTime {
     for (auto& [entity, spans] : spans_) std::ranges::sort(spans, {}, &Span::to);
   }
 
+  // What the store says of the entity is of `until`: what history says of it does not replace that.
+  // Stands for all windows. Add all before the pipeline starts.
+  void Describe(int32_t entity, Micros until) { described_until_[entity] = until; }
+  bool MayDescribe(int32_t entity, Micros ts) const {
+    const auto until = described_until_.find(entity);
+    return until == described_until_.end() || ts > until->second;
+  }
+
   struct Verdict {
     bool is_new = true;
     Micros until = 0;  // the store has a row at this time, the last one before ts; 0 = none
@@ -61,6 +69,7 @@ class StoredTime {
   };
   store::Window window_{0, std::numeric_limits<Micros>::max()};
   absl::flat_hash_map<int32_t, std::vector<Span>> spans_;
+  absl::flat_hash_map<int32_t, Micros> described_until_;
   mutable std::atomic<uint64_t> known_{0};
 };
 

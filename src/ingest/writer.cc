@@ -52,16 +52,19 @@ Writer::Writer(const PipelineOptions& options, store::Store* store, Registry* re
     : options_(options),
       store_(store),
       fields_(fields),
-      describing_(store, registry, jobs, books),
-      retention_(store, jobs, application, registry, books) {
+      turn_(std::make_shared<WriteTurn>(store, registry, jobs, books)) {
+  retention_.emplace(store, jobs, application, registry, books);
   next_rollup_ = MonotonicNow() + options_.rollup_interval;
   next_maintenance_ = MonotonicNow() + kMaintenanceInterval;
 }
 
+Writer::Writer(const PipelineOptions& options, const Writer& beside)
+    : options_(options), store_(beside.store_), fields_(beside.fields_), turn_(beside.turn_) {}
+
 void Writer::Start(std::function<void()> on_tick) {
   on_tick_ = std::move(on_tick);
   thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
-  if (store_ != nullptr && options_.maintenance)
+  if (store_ != nullptr && options_.maintenance && retention_)
     upkeep_ = std::jthread([this](std::stop_token stop) { Upkeep(stop); });
 }
 
@@ -77,7 +80,10 @@ Writer::~Writer() {
   Status status;
   for (int attempt = 0; attempt < kShutdownTries; ++attempt) {
     status = WriteAll();
-    if (status.ok()) status = describing_.Write(/*shutdown=*/true);
+    if (status.ok() && retention_) {
+      const MutexLock turn(turn_->mutex);
+      status = Describe(/*shutdown=*/true);
+    }
     if (status.ok() && options_.maintenance) status = store_->RollUp();
     if (status.ok()) return;
   }
@@ -218,12 +224,13 @@ bool Writer::NextBatch(Batch* out) {
 }
 
 void Writer::LeaveOutSetAside(Batch* batch) {
-  if (!describing_.any_set_aside()) return;
+  const DescribingRecords& describing = turn_->describing;
+  if (!describing.any_set_aside()) return;
   const size_t rows = batch->rows(), bytes = batch->bytes();
   for (SampleBatch& b : batch->samples) {
     size_t kept = 0;
     for (size_t r = 0; r < b.rows.size(); ++r) {
-      if (describing_.EntitySetAside(b.rows[r].entity)) continue;
+      if (describing.EntitySetAside(b.rows[r].entity)) continue;
       if (kept != r) {
         b.rows[kept] = b.rows[r];
         std::copy_n(b.values.begin() + static_cast<std::ptrdiff_t>(r * b.stride), b.stride,
@@ -235,7 +242,7 @@ void Writer::LeaveOutSetAside(Batch* batch) {
     b.values.resize(kept * b.stride);
   }
   std::erase_if(batch->metrics,
-                [&](const MetricRow& row) { return describing_.SeriesSetAside(row.series); });
+                [&](const MetricRow& row) { return describing.SeriesSetAside(row.series); });
   refused_by_store_ += rows - batch->rows();
   Release(rows - batch->rows(), bytes - batch->bytes());
 }
@@ -269,6 +276,12 @@ Status Writer::WriteBatch(Batch* batch) {
   return absl::OkStatus();
 }
 
+Status Writer::Describe(bool shutdown) {
+  const Status status = turn_->describing.Write(shutdown);
+  refused_describing_ = turn_->describing.refused();
+  return status;
+}
+
 Status Writer::WriteAll() {
   Collect();
   while (true) {
@@ -276,13 +289,17 @@ Status Writer::WriteAll() {
       if (!NextBatch(&in_flight_)) break;
       has_in_flight_ = true;
     }
-    FW_RETURN_IF_ERROR(describing_.Write(/*shutdown=*/false));
-    LeaveOutSetAside(&in_flight_);
-    FW_RETURN_IF_ERROR(WriteBatch(&in_flight_));
+    {
+      const MutexLock turn(turn_->mutex);
+      FW_RETURN_IF_ERROR(Describe(/*shutdown=*/false));
+      LeaveOutSetAside(&in_flight_);
+      FW_RETURN_IF_ERROR(WriteBatch(&in_flight_));
+    }
     has_in_flight_ = false;
     GiveSpare(std::exchange(in_flight_, Batch{}));
   }
-  return describing_.Write(/*shutdown=*/false);
+  const MutexLock turn(turn_->mutex);
+  return Describe(/*shutdown=*/false);
 }
 
 void Writer::Record(const Status& status, std::string_view what) {
@@ -304,7 +321,7 @@ void Writer::Maintain() {
     next_maintenance_ = monotonic + kMaintenanceInterval;
     const Micros now = options_.Clock();
     if (const Status s = store_->Seal(now); !s.ok()) Record(s, "sealing closed hours");
-    if (const Status s = retention_.Apply(now); !s.ok()) Record(s, "applying retention");
+    if (const Status s = retention_->Apply(now); !s.ok()) Record(s, "applying retention");
     store_time_ = store_->stats().retention.mark;
   }
 }
@@ -401,7 +418,7 @@ Status Writer::Storing() const {
 void Writer::FillStats(PipelineStats* s) const {
   s->dropped_rows = dropped_rows_;
   s->refused_by_store = refused_by_store_;
-  s->refused_describing = describing_.refused();
+  s->refused_describing = refused_describing_;
   s->queued_rows = queued_rows_;
   s->queued_bytes = queued_bytes_;
   s->flushes = flushes_;

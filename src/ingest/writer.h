@@ -13,6 +13,8 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <memory>
+#include <optional>
 #include <string>
 #include <thread>
 #include <vector>
@@ -30,6 +32,15 @@
 
 namespace flopwatch::ingest {
 
+// Who writes to a store does it in turn: what is new about GPUs and jobs is handed out once, and
+// must be there before the rows of whoever has them. Held for one batch.
+struct WriteTurn {
+  WriteTurn(store::Store* store, Registry* registry, jobs::JobIndex* jobs, jobs::Books* books)
+      : describing(store, registry, jobs, books) {}
+  Mutex mutex;
+  DescribingRecords describing FW_GUARDED_BY(mutex);
+};
+
 class Writer {
   struct Batch;
   struct Shard;
@@ -45,7 +56,10 @@ class Writer {
   Writer(const PipelineOptions& options, store::Store* store, Registry* registry,
          jobs::JobIndex* jobs, jobs::Books* books, telemetry::FieldRegistry* fields,
          ApplicationIntake* application);
-  ~Writer();  // stops, writes what is queued, closes open intervals
+  // Writes into the store of another writer, which outlives it and does the store's upkeep.
+  Writer(const PipelineOptions& options, const Writer& beside);
+  ~Writer();  // stops, writes what is queued, and closes open intervals unless it is `beside`
+              // another
 
   // One scrape's access to its shard's open batch. Holds the shard's lock from its beginning to its
   // end, which the thread-safety analysis cannot follow through an object with methods of its own;
@@ -107,8 +121,9 @@ class Writer {
   void WaitForRoom();
   void Release(size_t rows, size_t bytes);
   Status WriteAll();
+  Status Describe(bool shutdown) FW_REQUIRES(turn_->mutex);
   // Rows whose GPU or series the store has refused leave the batch, counted.
-  void LeaveOutSetAside(Batch* batch);
+  void LeaveOutSetAside(Batch* batch) FW_REQUIRES(turn_->mutex);
   Status WriteBatch(Batch* batch);
   bool NextBatch(Batch* out);
   void Upkeep(std::stop_token stop);  // of the upkeep thread
@@ -128,15 +143,16 @@ class Writer {
   std::atomic<size_t> queued_rows_{0}, queued_bytes_{0};
   std::atomic<Micros> store_time_{0};
   std::atomic<uint64_t> dropped_rows_{0}, refused_by_store_{0}, flushes_{0}, flush_errors_{0};
+  std::atomic<uint64_t> refused_describing_{0};
 
   // Writer thread only.
   Batch in_flight_;
   bool has_in_flight_ = false;
-  DescribingRecords describing_;
   Micros backoff_ = 0, retry_at_ = 0;
+  const std::shared_ptr<WriteTurn> turn_;
   // Upkeep thread only.
   Micros next_rollup_ = 0, next_maintenance_ = 0;
-  Retention retention_;
+  std::optional<Retention> retention_;  // nothing where another writer keeps the store up
 
   std::atomic<bool> storing_{true};  // the last flush worked
   mutable Mutex state_mutex_;

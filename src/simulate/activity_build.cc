@@ -25,7 +25,8 @@ Activity::Activity(const PresetSpec* spec, const Plan* plan, const std::vector<W
                    uint64_t seed, bool incidents, const Planting* planting)
     : spec_(spec), plan_(plan), seed_(seed) {
   ActivityBuilder(this, *spec, *plan, *workflows, seed, incidents,
-                  planting != nullptr && planting->any() ? planting : nullptr)
+                  planting != nullptr && planting->any() ? planting : nullptr,
+                  planting != nullptr && planting->odd_jobs)
       .Build();
 }
 

@@ -29,14 +29,15 @@ class ActivityBuilder {
  public:
   ActivityBuilder(Activity* out, const PresetSpec& spec, const Plan& plan,
                   const std::vector<Workflow>& workflows, uint64_t seed, bool incidents,
-                  const Planting* planting)
+                  const Planting* planting, bool odd_jobs)
       : a_(*out),
         spec_(spec),
         plan_(plan),
         workflows_(workflows),
         seed_(seed),
         incidents_(incidents),
-        planting_(planting) {}
+        planting_(planting),
+        odd_jobs_(odd_jobs) {}
   void Build();
 
  private:
@@ -87,6 +88,7 @@ class ActivityBuilder {
     double key, weight, lo = 0, hi = 0;
   };
 
+  void SetOddRates(Phase* p, const GpuModel& model, uint64_t workflow_key, double clock_mhz);
   const GpuModel& Model(const Job& j) const { return *spec_.clusters[j.cluster].model; }
   int32_t LaneOf(const JobInfo& info, int rank) const {
     return plan_.placements[by_job_[info.first_placement + rank]].lane;
@@ -210,6 +212,7 @@ class ActivityBuilder {
   uint64_t seed_;
   bool incidents_;
   const Planting* planting_;  // null = no --incidents
+  const bool odd_jobs_;
   std::vector<JobInfo> jobs_;
   std::vector<int32_t> by_job_;                     // placements by job and rank
   std::vector<Throttle> throttle_at_;               // by lane; whether or not a job is there

@@ -305,10 +305,22 @@ void ActivityBuilder::AssignLevels() {
                        kHighestTensor / (job.kind == JobKind::kSynchronous ? info.slowest : 1));
       SetRates(&p, model, level, Interpolate(curves.util, u), Interpolate(curves.sm_active, u),
                clock, power);
+      if (odd_jobs_ && planted == nullptr)
+        SetOddRates(&p, model, workflows_[job.workflow].key, clock);
     }
     job_clock_[r.job] = clock;
   }
   ReportMfu(claims);
+}
+
+// Work without tensor cores at full duty and high power; its workflows differ in both.
+void ActivityBuilder::SetOddRates(Phase* p, const GpuModel& model, uint64_t workflow_key,
+                                  double clock_mhz) {
+  const OddJob odd = OddJobOf(seed_, workflow_key);
+  if (odd == OddJob::kNone) return;
+  const double power = .55 + .45 * Unit(Key(seed_, Purpose::kOddJob, workflow_key, 1));
+  const double sm = .6 + .38 * Unit(Key(seed_, Purpose::kOddJob, workflow_key, 2));
+  SetRates(p, model, odd == OddJob::kMemory ? .004 : 0, .998, sm, clock_mhz, power);
 }
 
 double ActivityBuilder::ThrottleFactor(int32_t job, int32_t t) const {

@@ -13,7 +13,8 @@
 namespace flopwatch::simulate {
 namespace {
 
-constexpr size_t kMaxLabelBytes = 640;  // of one line; names are bounded by the generator
+constexpr size_t kClockLabelBytes = 64;  // that a clock of AMD's exporter has more
+constexpr size_t kMaxLabelBytes = 640;   // of one line; names are bounded by the generator
 constexpr std::string_view kIntegerSentinel = "9223372036854775794";
 constexpr std::string_view kDoubleSentinel = "140737488355328.000000";
 
@@ -36,6 +37,7 @@ struct Line {
   bool no_tensor;
   int8_t blank;  // field index without a value, -1 = none
   bool sentinel;
+  CounterLie lie;
 };
 
 struct Scratch {
@@ -97,6 +99,26 @@ struct LaneState {
   uint64_t own;  // the job's own draw
 };
 
+OddJob OddJobOfHolder(const Fleet::Model& m, const LaneState& at) {
+  if (!m.planting.odd_jobs || at.holder == nullptr) return OddJob::kNone;
+  const Job& job = m.plan.jobs[at.holder->job];
+  if (job.kind == JobKind::kService || job.kind == JobKind::kSession) return OddJob::kNone;
+  const Workflow& workflow = m.demand->workflows()[job.workflow];
+  return workflow.planted >= 0 ? OddJob::kNone : OddJobOf(m.options.seed, workflow.key);
+}
+
+// The pipe that a job without tensor work keeps busy.
+void SetOddPipes(const Fleet::Model& m, const LaneState& at, Values* out) {
+  Values& v = *out;
+  const OddJob odd = OddJobOfHolder(m, at);
+  if (odd == OddJob::kNone) return;
+  const int64_t most = v[kSmPpm] * (55 + static_cast<int64_t>(at.own & 31)) / 100;
+  v[kFp64Ppm] = odd == OddJob::kFp64 ? most : 0;
+  v[kFp32Ppm] = odd == OddJob::kFp32 ? most : v[kSmPpm] / 12;
+  v[kFp16Ppm] = 0;
+  if (odd == OddJob::kInteger) v[kIntPpm] = v[kSmPpm] * 85 / 100;
+}
+
 // The fields above the first 20, from those.
 void ReadMore(const Fleet::Model& m, const LaneState& at, Values* out) {
   Values& v = *out;
@@ -116,6 +138,7 @@ void ReadMore(const Fleet::Model& m, const LaneState& at, Values* out) {
   v[kFp16Ppm] = v[kTensorPpm] / 20;
   v[kHmmaPpm] = v[kTensorPpm];
   v[kIntPpm] = v[kSmPpm] / 5;
+  if (at.busy) SetOddPipes(m, at, &v);
   v[kNvlinkTx] = many ? v[kSmPpm] * static_cast<int64_t>(20'000 + (at.own >> 30 & 65535)) : 0;
   v[kNvlinkRx] = v[kNvlinkTx];
   int64_t base = static_cast<int64_t>(Key(m.options.seed, Purpose::kGpu, at.gpu, 3) >> 14);
@@ -326,6 +349,8 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
   v[kPcieTx] = v[kSmPpm] * static_cast<int64_t>(200 + (own >> 9 & 1023));
   v[kPcieRx] = v[kSmPpm] * static_cast<int64_t>(300 + (own >> 19 & 2047));
   const LaneState at{lane, t, gpu, busy, holder, now, own};
+  if (busy && OddJobOfHolder(m, at) == OddJob::kMemory)
+    v[kDramPpm] = v[kSmPpm] * static_cast<int64_t>(850 + (own & 63)) / 1000;
   if (m.options.fields > 20 || m.planting.any()) ReadMore(m, at, &v);
   v[kLinkErrors] = v[kLinkRecoveries] = 0;
   if (!m.planting.any()) return;
@@ -432,6 +457,19 @@ void AppendLabels(const HostTick& at, const Subject& of, int generation, int32_t
   const size_t begin = s->labels.size();
   s->labels.resize(begin + kMaxLabelBytes);
   char* p = s->labels.data() + begin;
+  if (m.options.amd) {
+    p = WriteParts(p, "{gpu_id=\"", of.index, "\",serial_number=\"");
+    m.WriteUuid(of.gpu, generation, p);
+    p = WriteParts(p + kUuidBytes, "\",card_model=\"", cluster.model->name, "\",hostname=\"",
+                   at.host_name, "\",driver_version=\"", cluster.model->driver);
+    if (job >= 0 && cluster.scheduler == Scheduler::kSlurm)
+      p = WriteParts(p, "\",job_id=\"", m.plan.jobs[job].number);
+    p = WriteText(p, "\"} ");
+    line->labels = static_cast<uint32_t>(begin);
+    line->size = static_cast<uint32_t>(p - s->labels.data() - begin);
+    s->labels.resize(begin + line->size);
+    return;
+  }
   p = WriteParts(p, "{gpu=\"", of.index, "\",UUID=\"");
   m.WriteUuid(of.gpu, generation, p);
   const uint8_t bus = static_cast<uint8_t>(
@@ -472,9 +510,12 @@ void AddLines(const HostTick& at, const Subject& of, LineKind kind, size_t value
   const TelemetryFaults& faults = at.m.faults;
   if (faults.TensorDead(of.gpu, at.t))
     s->values[values][kTensorPpm] = s->values[values][kHmmaPpm] = 0;
+  const PlantedLie* const lie = LieOf(at.m, of.gpu, at.t);
+  if (lie != nullptr) ApplyLie(at.m, *lie, at.t, &s->values[values]);
   Line line{};
   line.values = static_cast<uint16_t>(values);
   line.kind = kind;
+  line.lie = lie != nullptr ? lie->lie : CounterLie::kNone;
   line.no_tensor = faults.TensorMissing(of.gpu);
   line.blank = static_cast<int8_t>(
       faults.BlankField(of.gpu, static_cast<int>(at.fields.size()), at.tick, &line.sentinel));
@@ -513,9 +554,22 @@ void ReadHost(const HostTick& at, Scratch* s) {
   }
 }
 
+// A value that is too large by `scale`, or too small by -scale.
+char* WriteScaled(const FieldDef& f, uint64_t v, int64_t scale, char* p) {
+  const auto by = static_cast<uint64_t>(std::abs(scale));
+  if (f.value == kUtilPct) return WritePpm(p, v * (1'000'000 / by));
+  const uint64_t scaled = scale > 0 ? v * by : v / by;
+  if (f.format == Format::kInteger) return WriteUnsigned(p, scaled);
+  if (f.format == Format::kPpm) return WritePpm(p, scaled);
+  if (f.format == Format::kPercentOfPpm) return WritePpm(p, scaled * 100);
+  if (f.format == Format::kMicroOfMilli) return WriteUnsigned(p, scaled * 1000);
+  if (f.format == Format::kWattsOfMilli) return WriteUnsigned(p, scaled / 1000);
+  return scale > 0 ? WriteMilli(p, scaled) : WritePpm(p, v);  // mW as kW
+}
+
 // One field of all lines, under its heading.
-char* WriteField(const FieldDef& f, int8_t index, const Scratch& s, std::string_view stamp,
-                 char* p) {
+char* WriteField(const FieldDef& f, int8_t index, const Scratch& s, int host,
+                 std::string_view stamp, char* p) {
   p = WriteParts(p, "# HELP ", f.name, ' ', f.help, "\n# TYPE ", f.name, ' ', f.type, '\n');
   for (const Line& l : s.lines) {
     if (!Has(l.kind, f)) continue;
@@ -523,14 +577,27 @@ char* WriteField(const FieldDef& f, int8_t index, const Scratch& s, std::string_
       continue;
     const bool blank = l.blank == index;
     if (blank && !l.sentinel) continue;
-    p = WriteParts(p, f.name, std::string_view(s.labels.data() + l.labels, l.size));
+    if (l.lie != CounterLie::kNone && !HasUnder(l.lie, f)) continue;
+    const std::string_view labels(s.labels.data() + l.labels, l.size);
+    p = f.name == "gpu_clock"
+            ? WriteParts(p, f.name, "{clock_index=\"0\",clock_type=\"GPU_CLOCK_TYPE_SYSTEM\",",
+                         labels.substr(1))
+            : WriteParts(p, NameUnder(l.lie, f), labels);
     const uint64_t v = static_cast<uint64_t>(s.values[l.values][f.value]);
-    if (blank) {
+    if (const int64_t scale = ScaleUnder(l.lie, f, host); scale != 1 && !blank) {
+      p = WriteScaled(f, v, scale, p);
+    } else if (blank) {
       p = WriteText(p, f.format == Format::kInteger ? kIntegerSentinel : kDoubleSentinel);
     } else if (f.format == Format::kInteger) {
       p = WriteUnsigned(p, v);
     } else if (f.format == Format::kPpm) {
       p = WritePpm(p, v);
+    } else if (f.format == Format::kPercentOfPpm) {
+      p = WritePpm(p, v * 100);
+    } else if (f.format == Format::kWattsOfMilli) {
+      p = WriteUnsigned(p, v / 1000);
+    } else if (f.format == Format::kMicroOfMilli) {
+      p = WriteUnsigned(p, v * 1000);
     } else {
       p = WriteMilli(p, v);
     }
@@ -560,13 +627,19 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
   };
   if (!IsHeard(m, host_index, tick, second_of(tick))) return Answer::kNone;
   tick = std::min(m.faults.Shown(host_index, tick), Ticks(host_index) - 1);
+  const Micros stamp_at = TickTime(host_index, tick);
+  if (const PlantedLie* lie = LieOf(m, host.first_gpu, second_of(tick));
+      lie != nullptr && lie->lie == CounterLie::kExporterFrozen) {
+    while (tick > 0 && second_of(tick - 1) >= lie->from) --tick;  // the first reading of that time
+  }
   const int32_t t = std::max(1, second_of(tick));
   // DCGM averages over its own watch interval, which is the exporter's; at least a second.
   const int32_t window = std::clamp(
       t - (tick > 0 ? second_of(tick - 1)
                     : t - static_cast<int32_t>(m.cluster_interval_ms[host.cluster] / 1000)),
       1, t);
-  const std::span<const FieldDef> fields = Fields(m.options.fields, m.planting.any());
+  const std::span<const FieldDef> fields =
+      m.options.amd ? AmdFields() : Fields(m.options.fields, m.planting.any());
   thread_local Scratch s;
   ReadHost({m, host, host_index, HostName(host_index), fields, tick, t, window}, &s);
 
@@ -574,19 +647,20 @@ Answer Fleet::RenderHost(int host_index, int64_t tick, Stamps stamps, std::strin
   size_t stamp_size = 0;
   if (stamps == Stamps::kExplicit) {
     stamp[0] = ' ';
-    const Micros at = TickTime(host_index, tick);
+    const Micros at = stamp_at;
     int64_t ms = at / kMicrosPerMilli + m.faults.SkewMs(host_index);
     if (m.Cluster(host).local_time) ms += int64_t{1000} * LocalOffsetSeconds(at);
     stamp_size = WriteUnsigned(stamp + 1, ms) - stamp;
   }
   size_t bound = 0, label_bytes = 0;
-  for (const Line& l : s.lines) label_bytes += l.size + kMaxNumberBytes + stamp_size + 1;
+  for (const Line& l : s.lines)
+    label_bytes += l.size + kMaxNumberBytes + stamp_size + 1 + kClockLabelBytes;
   for (const FieldDef& f : fields)
     bound += 2 * f.name.size() + f.help.size() + 32 + f.name.size() * s.lines.size() + label_bytes;
   out->resize(bound);
   char* p = out->data();
   for (size_t i = 0; i < fields.size(); ++i)
-    p = WriteField(fields[i], static_cast<int8_t>(i), s, {stamp, stamp_size}, p);
+    p = WriteField(fields[i], static_cast<int8_t>(i), s, host_index, {stamp, stamp_size}, p);
   out->resize(p - out->data());
   return Answer::kOk;
 }

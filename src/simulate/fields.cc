@@ -223,6 +223,26 @@ static_assert(std::size(kFields) == 100);
 
 constexpr size_t kFewFields = 20;
 
+constexpr FieldDef kAmdFields[] = {
+    {"gpu_clock", "Clock measure of the GPU in MHz", "gauge", kSmClock},
+    {"gpu_gfx_activity", "Graphics engine usage in percentage", "gauge", kUtilPct},
+    {"gpu_umc_activity", "Memory engine usage in percentage", "gauge", kMemCopyPct},
+    {"gpu_package_power", "Current socket power in watts", "gauge", kPowerMw,
+     Format::kWattsOfMilli},
+    {"gpu_energy_consumed", "Accumulated energy consumed in microjoules", "gauge", kEnergyMj,
+     Format::kMicroOfMilli},
+    {"gpu_junction_temperature", "Junction temperature in Celsius", "gauge", kGpuTemp},
+    {"gpu_memory_temperature", "Memory temperature in Celsius", "gauge", kMemTemp},
+    {"gpu_used_vram", "Used VRAM in MB", "gauge", kFbUsed},
+    {"gpu_free_vram", "Free VRAM in MB", "gauge", kFbFree},
+    {"gpu_prof_gui_util_percent", "Percentage of cycles the GPU is active", "gauge", kGrPpm,
+     Format::kPercentOfPpm},
+    {"gpu_prof_sm_active", "Percentage of cycles the vector ALUs are busy", "gauge", kSmPpm,
+     Format::kPercentOfPpm},
+    {"gpu_prof_tensor_active_percent", "Percentage of cycles the MFMA unit is busy", "gauge",
+     kTensorPpm, Format::kPercentOfPpm},
+};
+
 // The first 20, and those of the others that tell incidents apart.
 const std::vector<FieldDef>& IncidentFields() {
   static const std::vector<FieldDef> fields = [] {
@@ -246,5 +266,7 @@ std::span<const FieldDef> Fields(int count, bool incidents) {
   if (count <= 20 && incidents) return IncidentFields();
   return std::span(kFields).first(count <= 20 ? kFewFields : 100);
 }
+
+std::span<const FieldDef> AmdFields() { return kAmdFields; }
 
 }  // namespace flopwatch::simulate

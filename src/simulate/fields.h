@@ -68,6 +68,10 @@ enum class Format : uint8_t {
   kInteger,
   kPpm,    // 0.279412
   kMilli,  // 113.611000
+  // AMD's exporter: 27.941200 per cent of a ratio, whole watts, microjoules of millijoules.
+  kPercentOfPpm,
+  kWattsOfMilli,
+  kMicroOfMilli,
 };
 
 enum class Scope : uint8_t {
@@ -85,5 +89,7 @@ struct FieldDef {
 // 20 or 100 fields. The set of 20 is dcgm-exporter's default set and SM activity.
 // `incidents`: the smaller set with the fields by which incidents show.
 std::span<const FieldDef> Fields(int count, bool incidents = false);
+// Those of AMD's device-metrics-exporter with the profiler switched on.
+std::span<const FieldDef> AmdFields();
 
 }  // namespace flopwatch::simulate

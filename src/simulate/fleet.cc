@@ -103,12 +103,17 @@ StatusOr<std::unique_ptr<Fleet>> Fleet::Create(const FleetOptions& o) {
   m->options.start = FloorTo(o.start, kMicrosPerSecond);
   m->spec = MakePreset(o.preset, o.gpus);
   m->spec.clusters.back().local_time = o.local_time;
+  if (o.amd) {
+    for (ClusterSpec& cluster : m->spec.clusters) cluster.model = &Mi300x();
+    m->spec.mig_host_share = 0;
+  }
   m->demand = std::make_unique<DemandModel>(&m->spec, o.seed, m->options.start, o.gpus);
   FailureOptions failures;
   failures.enabled = o.faults >= Faults::kAll;
   failures.scheduler = o.faults == Faults::kScheduler;
   const auto horizon = static_cast<int32_t>(o.duration / kMicrosPerSecond);
   m->planting = MakePlanting(o.incidents, m->spec, o.seed, o.gpus, horizon, m->demand.get());
+  m->planting.odd_jobs = o.odd_jobs;
   m->plan =
       BuildPlan(m->spec, m->demand.get(), o.seed, o.gpus, horizon, failures, m->planting.requests);
   m->activity = std::make_unique<Activity>(&m->spec, &m->plan, &m->demand->workflows(), o.seed,
@@ -121,6 +126,7 @@ StatusOr<std::unique_ptr<Fleet>> Fleet::Create(const FleetOptions& o) {
     if (m->faults.enabled() && c == 2) ms = std::max<int64_t>(ms, 57'000);
     m->cluster_interval_ms.push_back(ms);
   }
+  PlantCounterLies(m.get());
   return std::unique_ptr<Fleet>(new Fleet(std::move(m)));
 }
 
@@ -228,6 +234,14 @@ std::string Fleet::AssignmentsCsv() const {
   });
   return out;
 }
+
+std::vector<PlantedLie> Fleet::Lies() const {
+  std::vector<PlantedLie> lies;
+  for (const auto& [gpu, lie] : model_->lies) lies.push_back(lie);
+  return lies;
+}
+
+std::string Fleet::UuidOf(int32_t gpu) const { return model_->Uuid(gpu, 0); }
 
 IncidentCounts Fleet::Planted() const {
   IncidentCounts out;

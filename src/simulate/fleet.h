@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "jobs/job_index.h"
+#include "simulate/counter_lies.h"
 #include "simulate/incidents.h"
 #include "simulate/model.h"
 
@@ -35,6 +36,11 @@ struct FleetOptions {
   // What is planted on top. With any, exporters also have the fields by which it shows, and more
   // varies by itself (docs/simulate.md, Incidents); without, a fleet is what it always was.
   IncidentCounts incidents;
+  // Counters that are not what they say (docs/simulate.md, Counters that lie), and jobs that use
+  // no tensor core at full power: FP64, FP32 and integer codes, and those bound by memory.
+  CounterLieCounts counters;
+  bool odd_jobs = false;
+  bool amd = false;  // every GPU is an MI300X under AMD's exporter
 };
 inline constexpr int kMaxGpus = 1'000'000;
 inline constexpr Micros kMaxDuration = 366 * kMicrosPerDay;
@@ -83,6 +89,10 @@ class Fleet {
   Truth TruthOf() const;
   // How many of each kind could be planted in the whole of it.
   IncidentCounts Planted() const;
+
+  // The GPUs whose counters lie, in order; a UUID is that of their first device.
+  std::vector<PlantedLie> Lies() const;
+  std::string UuidOf(int32_t gpu) const;
 
   // Bytes held by the fleet, without the allocator's own.
   size_t memory_bytes() const;

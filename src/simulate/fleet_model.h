@@ -1,6 +1,7 @@
 // The parts of a Fleet, shared by the files of this room.
 #pragma once
 
+#include <map>
 #include <memory>
 #include <string>
 #include <string_view>
@@ -26,6 +27,7 @@ struct Fleet::Model {
   std::unique_ptr<Activity> activity;
   TelemetryFaults faults;
   std::vector<int64_t> cluster_interval_ms;
+  std::map<int32_t, PlantedLie> lies;  // by GPU
 
   const ClusterSpec& Cluster(const Host& h) const { return spec.clusters[h.cluster]; }
   // The device in a slot at a second: its generation counts the swaps so far.
@@ -46,6 +48,16 @@ struct Fleet::Model {
 };
 
 inline constexpr size_t kUuidBytes = 40;
+
+// Counters that lie (counter_lies.h): chooses the GPUs; the lie of a GPU at a second, null = none;
+// what it does to the values; under which name, whether and how much too large (negative: too
+// small) a field is written.
+void PlantCounterLies(Fleet::Model* m);
+const PlantedLie* LieOf(const Fleet::Model& m, int32_t gpu, int32_t t);
+void ApplyLie(const Fleet::Model& m, const PlantedLie& lie, int32_t t, Values* out);
+std::string_view NameUnder(CounterLie lie, const FieldDef& f);
+bool HasUnder(CounterLie lie, const FieldDef& f);
+int64_t ScaleUnder(CounterLie lie, const FieldDef& f, int32_t host);
 
 // Reads what the counters of a lane show at second t, the ratios as means over (t - window, t]; no
 // telemetry faults.

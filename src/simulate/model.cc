@@ -61,6 +61,24 @@ constexpr GpuModel kA100 = {"NVIDIA A100-SXM4-80GB",
 constexpr GpuModel kGb200 = {"NVIDIA GB200", "gb200", "580.126.20", 152,    2008, 2062, 1740, 0.60,
                              1965,           345,     3996,         188729, 160,  1200, true};
 
+// The clock under load is far below the highest (docs/hardware.md); idle power of the public
+// sheets.
+constexpr GpuModel kMi300x = {"AMD Instinct MI300X OAM",
+                              "mi300x",
+                              "6.10.5",
+                              304,
+                              2100,
+                              2100,
+                              1450,
+                              0.60,
+                              1900,
+                              132,
+                              1300,
+                              196592,
+                              140,
+                              750,
+                              true};
+
 // Quantile functions of the Acme "Seren" cluster over every GPU and 15 s sample, reduced to a few
 // points each (Hu et al., NSDI'24, CC BY 4.0). x = rank, y = ratio.
 constexpr double kSerenZero = 0.315;
@@ -240,6 +258,7 @@ const std::array<double, 7> kWeekdayShape = {1.10, 1.13, 1.14, 1.17, .93, .69, .
 const GpuModel& H100() { return kH100; }
 const GpuModel& A100() { return kA100; }
 const GpuModel& Gb200() { return kGb200; }
+const GpuModel& Mi300x() { return kMi300x; }
 
 StatusOr<Preset> ParsePreset(std::string_view name) {
   for (Preset p : {Preset::kResearch, Preset::kLlm, Preset::kServing, Preset::kSeren})

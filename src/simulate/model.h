@@ -130,6 +130,7 @@ struct PresetSpec {
 const GpuModel& H100();
 const GpuModel& A100();
 const GpuModel& Gb200();
+const GpuModel& Mi300x();
 // `gpus` bounds the largest job: at most half of its cluster.
 PresetSpec MakePreset(Preset preset, int gpus);
 

@@ -235,6 +235,15 @@ class Planter {
 
 }  // namespace
 
+OddJob OddJobOf(uint64_t seed, uint64_t workflow_key) {
+  const uint32_t x = Below(Key(seed, Purpose::kOddJob, workflow_key), 100);
+  return x < 8    ? OddJob::kFp64
+         : x < 16 ? OddJob::kFp32
+         : x < 24 ? OddJob::kMemory
+         : x < 28 ? OddJob::kInteger
+                  : OddJob::kNone;
+}
+
 Planting MakePlanting(const IncidentCounts& asked, const PresetSpec& spec, uint64_t seed,
                       int total_gpus, int32_t horizon, DemandModel* demand) {
   if (!asked.any()) return {};

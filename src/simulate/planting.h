@@ -34,8 +34,13 @@ struct Planting {
   IncidentCounts asked;
   std::vector<PlantedWorkflow> workflows;
   std::vector<std::vector<Request>> requests;  // by cluster, in order of submission
+  bool odd_jobs = false;                       // some workflows use no tensor core (OddJobOf)
   bool any() const { return asked.any(); }
 };
+
+// What a workflow computes with, where it is not the tensor cores.
+enum class OddJob : uint8_t { kNone, kFp64, kFp32, kMemory, kInteger };
+OddJob OddJobOf(uint64_t seed, uint64_t workflow_key);
 
 // Adds its workflows to `demand`. At most three tenths of the GPU time goes to them: in a fleet
 // too small or too short there are fewer.

@@ -41,9 +41,11 @@ enum class Purpose : uint32_t {
   kMemory,
   kApplication,
   kTrace,
-  kBooks,      // what the scheduler knows of a user, workflow or job
-  kScheduler,  // what the scheduler does of its own accord
-  kIncident,   // what --incidents plants, and what varies beside it
+  kBooks,       // what the scheduler knows of a user, workflow or job
+  kScheduler,   // what the scheduler does of its own accord
+  kIncident,    // what --incidents plants, and what varies beside it
+  kCounterLie,  // what --counters plants
+  kOddJob,      // which workflows have no tensor work
 };
 
 // The finaliser of splitmix64: full avalanche, about a nanosecond.

@@ -323,6 +323,17 @@ Truth Fleet::TruthOf(Micros window_from, Micros window_to, bool scheduler) const
   AddJobs(*this, window, sums.by_job, &out);
   for (const ClusterSpec& c : m.spec.clusters)
     if (c.local_time) AddClockChanges(c, &out);
+  for (const auto& [gpu, lie] : m.lies) {
+    EventTruth t;
+    t.kind = "counter_lie";
+    t.entity = m.Uuid(gpu, 0);
+    t.node = HostName(m.activity->HostOf(gpu));
+    t.start = m.options.start + Micros{lie.from} * kMicrosPerSecond;
+    t.size = lie.shows_s;
+    t.planted = true;
+    t.sign = CounterLieName(lie.lie);
+    out.events.push_back(std::move(t));
+  }
   for (const TruthEvent& e : m.activity->events())
     if (e.from < window.to && std::max(e.to, e.from + 1) > window.from)
       out.events.push_back(TruthOfEvent(*this, e, window));

@@ -177,10 +177,12 @@ uint32_t EntityTable::AssignRow(uint32_t slot) {
   if (present_.size() <= row) {
     present_.resize(row + 1);
     weak_.resize(row + 1);
+    beyond_.resize(row + 1);
     times_.resize(row + 1);
   }
   present_[row] = {};
   weak_[row] = {};
+  beyond_[row] = 0;
   times_[row] = std::nullopt;
   if (values_.size() < (row + 1) * stride_) {
     values_.resize((row + 1) * stride_);
@@ -275,6 +277,7 @@ void EntityTable::Publish(std::vector<DecodedRow>* rows) {
     out.identity_version = e.version;
     out.values = values_.data() + row * static_cast<size_t>(stride_);
     out.present = present_[row];
+    out.beyond = beyond_[row];
     out.timestamp = times_[row];
   }
 }

@@ -74,6 +74,11 @@ class EntityTable {
   }
   // One of several readings whose mean is the value.
   void StoreForMean(uint32_t row, FieldId field, double value, uint8_t rank);
+  // The field's value was refused as impossible.
+  void NoteBeyond(uint32_t row, FieldId field) {
+    static_assert(kCanonicalFieldCount <= 64);
+    if (row != kNoRow && field < kCanonicalFieldCount) beyond_[row] |= uint64_t{1} << field;
+  }
   void NoteTimestamp(uint32_t row, Micros t) { times_[row] = std::max(times_[row].value_or(t), t); }
   // Makes room for a column that was added during the scrape.
   void GrowStride(int stride);
@@ -157,6 +162,7 @@ class EntityTable {
   int stride_ = 0;
   std::vector<uint16_t> seen_sets_;
   std::vector<uint32_t> row_slots_;  // row -> slot
+  std::vector<uint64_t> beyond_;     // by row, as those that follow
   std::vector<FieldMask> present_;
   std::vector<FieldMask> weak_;  // cells held by a rank other than 0, which is in ranks_
   std::vector<std::optional<Micros>> times_;

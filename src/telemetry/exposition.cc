@@ -207,6 +207,8 @@ void ExpositionDecoder::Impl::CountLabels(Refusal reason, const EntityTable::Mar
   const double value = c.as_is && !per_cent ? raw : raw * c.factor / (per_cent ? 100.0 : c.divisor);
   if (value > c.max_valid || (value < 0 && (c.flags & Conversion::kAllowNegative) == 0))
       [[unlikely]] {
+    const bool of_board = (special & Conversion::kBoardLevel) != 0;
+    entities_.NoteBeyond(of_board ? entities_.ParentRowOf(series.label_set) : row, c.field);
     return Refuse(Refusal::kOutOfBounds, line);
   }
   if ((special & (Conversion::kMean | Conversion::kBoardLevel)) != 0) [[unlikely]] {

@@ -86,6 +86,7 @@ struct DecodedRow {
   uint32_t identity_version = 0;
   const double* values = nullptr;  // indexed by FieldId, canonical units; valid where present
   FieldMask present;
+  uint64_t beyond = 0;  // a bit for each canonical field whose value was refused as kOutOfBounds
   std::optional<Micros> timestamp;  // the exporter's own, if any: the latest on this entity's lines
 };
 

@@ -124,6 +124,12 @@ FieldRegistry::FieldRegistry() : impl_(std::make_unique<Impl>()) {
 
 FieldRegistry::~FieldRegistry() = default;
 
+bool IsPercentIfInteger(std::string_view metric_name) {
+  return std::ranges::any_of(SpellingRows(), [&](const SpellingRow& row) {
+    return row.percent_if_integer && EqualsIgnoringCase(row.name, metric_name);
+  });
+}
+
 std::optional<FieldMatch> FieldRegistry::Find(std::string_view metric_name) const {
   const LowerName lower(metric_name);
   if (const auto it = impl_->canonical.find(lower.view()); it != impl_->canonical.end())

@@ -120,6 +120,9 @@ struct Conversion {
   bool as_is = false;  // factor and divisor are 1
 };
 
+// Whether a metric's text says its unit (FieldMatch::percent_if_integer).
+bool IsPercentIfInteger(std::string_view metric_name);
+
 class FieldRegistry {
  public:
   FieldRegistry();

@@ -2,6 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <charconv>
+#include <cmath>
+#include <iterator>
+
 #include "telemetry/labels.h"
 
 namespace flopwatch::telemetry {
@@ -76,9 +80,44 @@ void AppendSeries(const SeriesLabels& series, std::string* out) {
   if (!plain || !series.labels.empty()) *out += '}';
 }
 
-void AppendPoint(const MetricPoint& point, std::string* out) {
-  *out +=
-      fmt::format(" {} {}\n", point.value, FloorTo(point.ts, kMicrosPerMilli) / kMicrosPerMilli);
+// Counters are whole numbers or have few decimals, and printing the shortest text of any double
+// takes ten times as long.
+void AppendNumber(double value, std::string* out) {
+  constexpr double kMillion = 1e6, kLargest = 1e9;
+  constexpr size_t kDecimals = 6;
+  const double millionths = std::nearbyint(value * kMillion);
+  // A quotient of whole numbers below 2^53 and the reading of its decimals are rounded alike.
+  if (!(std::abs(value) < kLargest) || millionths / kMillion != value ||
+      (value == 0 && std::signbit(value))) {
+    fmt::format_to(std::back_inserter(*out), "{}", value);
+    return;
+  }
+  char digits[24];
+  auto left = static_cast<uint64_t>(std::abs(millionths));
+  char* const end = digits + sizeof digits;
+  char* at = end;
+  const uint64_t whole = left / static_cast<uint64_t>(kMillion);
+  left -= whole * static_cast<uint64_t>(kMillion);
+  if (left != 0) {
+    size_t places = kDecimals;
+    while (left % 10 == 0) {
+      left /= 10;
+      --places;
+    }
+    for (; places > 0; --places, left /= 10) *--at = static_cast<char>('0' + left % 10);
+    *--at = '.';
+  }
+  char text[24];
+  if (value < 0) *out += '-';
+  out->append(text, std::to_chars(text, text + sizeof text, whole).ptr);
+  out->append(at, end);
+}
+
+void AppendPoint(const MetricPoint& point, bool decimals, std::string* out) {
+  *out += ' ';
+  AppendNumber(point.value, out);
+  if (decimals) *out += ".0";
+  *out += fmt::format(" {}\n", FloorTo(point.ts, kMicrosPerMilli) / kMicrosPerMilli);
 }
 
 }  // namespace flopwatch::telemetry

@@ -3,6 +3,7 @@
 // decides what it is.
 #pragma once
 
+#include <cmath>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -36,7 +37,24 @@ struct MetricSeries : SeriesLabels {
 
 // "name{a=\"b\"}", names in quotes where they are no plain words (Prometheus 3), values escaped.
 void AppendSeries(const SeriesLabels& series, std::string* out);
-// " 0.5 1735787045000\n"
-void AppendPoint(const MetricPoint& point, std::string* out);
+// "0.5", "12": reads as the same double.
+void AppendNumber(double value, std::string* out);
+// " 0.5 1735787045000\n"; with `decimals` whole numbers end in ".0".
+void AppendPoint(const MetricPoint& point, bool decimals, std::string* out);
+
+// Where the text of a value says its unit (FieldMatch::percent_if_integer), and a protocol carries
+// numbers: of one exporter, its values say whether they are per cent, but for a 1 among them.
+class PercentOrRatio {
+ public:
+  void See(double value) {
+    const bool whole = value == std::trunc(value);
+    if (!whole || value > 1) percent_ = whole;
+  }
+  // Whether to write it with decimals, which makes it a ratio.
+  bool DecimalsOf(double value) const { return value == 1 && !percent_; }
+
+ private:
+  bool percent_ = false;  // 100 % is more frequent than 1 %
+};
 
 }  // namespace flopwatch::telemetry

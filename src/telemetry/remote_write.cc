@@ -1,6 +1,9 @@
 #include "telemetry/remote_write.h"
 
+#include <snappy.h>
+
 #include <cmath>
+#include <protozero/pbf_writer.hpp>
 #include <string>
 #include <vector>
 
@@ -127,6 +130,29 @@ Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_byt
                            version_2 ? "io.prometheus.write.v2.Request" : "prometheus.WriteRequest",
                            e.what());
   }
+}
+
+void RemoteWriteBody::Add(const MetricSeries& series) {
+  protozero::pbf_writer request(plain_);
+  protozero::pbf_writer one(request, 1);
+  const auto label = [&one](std::string_view name, std::string_view value) {
+    protozero::pbf_writer pair(one, 1);
+    pair.add_bytes(1, name.data(), name.size());
+    pair.add_bytes(2, value.data(), value.size());
+  };
+  label("__name__", series.name);
+  for (const auto& [name, value] : series.labels) label(name, value);
+  for (const MetricPoint& point : series.points) {
+    protozero::pbf_writer sample(one, 2);
+    sample.add_double(1, point.value);
+    sample.add_int64(2, point.ts / kMicrosPerMilli);
+  }
+}
+
+std::string RemoteWriteBody::Pack() const {
+  std::string packed;
+  snappy::Compress(plain_.data(), plain_.size(), &packed);
+  return packed;
 }
 
 }  // namespace flopwatch::telemetry

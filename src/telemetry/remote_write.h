@@ -29,4 +29,16 @@ Status DecodeRemoteWrite(std::string_view body, bool version_2, uint64_t max_byt
                          absl::FunctionRef<void(const MetricSeries&)> series,
                          RemoteWriteStats* stats);
 
+// A WriteRequest of version 1.0 that is made series by series.
+class RemoteWriteBody {
+ public:
+  void Add(const MetricSeries& series);
+  size_t bytes() const { return plain_.size(); }  // unpacked
+  std::string Pack() const;                       // the body, a snappy block
+  void Clear() { plain_.clear(); }
+
+ private:
+  std::string plain_;
+};
+
 }  // namespace flopwatch::telemetry

@@ -7,12 +7,18 @@ while a is away, and not where it asked five seconds after a. In the middle ten 
 A second import, an overlapping one, one by another way, and one that was killed and begun again add
 nothing.
 
-  history.py [GPUS [HOURS]]
+A Prometheus is read without its server too: its data folder, a snapshot of it, with blocks that
+overlap, samples that were deleted, and damage.
+
+  history.py [GPUS [HOURS [ENGINE...]]]     prometheus, victoriametrics; prometheus-3.16 and
+                                            prometheus-3.16-xor2 where it was built
+                                            (tools/prometheus install --version 3.16)
 """
 import http.server
 import json
 import os
 import re
+import shutil
 import signal
 import struct
 import subprocess
@@ -27,6 +33,12 @@ from harness import BINARY, SKIP, Process, check, run, scratch, until
 
 GPUS = int(sys.argv[1]) if len(sys.argv) > 1 else 64
 HOURS = float(sys.argv[2]) if len(sys.argv) > 2 else 2
+ENGINES = {"prometheus": ("prometheus",), "victoriametrics": ("victoriametrics",),
+           "prometheus-3.16": ("prometheus", "--version", "3.16", "--cached"),
+           "prometheus-3.16-xor2": ("prometheus", "--version", "3.16", "--cached", "--chunks",
+                                    "xor2")}
+CHOSEN = sys.argv[3:] or ["prometheus", "victoriametrics"]
+WAYS = {"prometheus": ("remote_read", "query"), "victoriametrics": ("export", "query")}
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 INTERVAL = 30
 START = 1_794_873_600
@@ -39,16 +51,20 @@ FLEET = ("--gpus", str(GPUS), "--hours", str(HOURS), "--start", str(START), "--s
          "--interval", f"{INTERVAL}s", "--faults", "none", "--preset", "llm")
 
 
-def engine(tool):
-    """The URL of a real one, or why there is none."""
+def engine(name):
+    """The URL of a real one and its folder, or why there is none."""
+    tool, *options = ENGINES[name]
+    # Blocks of an hour, so that there is one beside the head.
+    own = ("--", "--web.enable-admin-api",
+           "--storage.tsdb.min-block-duration=1h") if tool == "prometheus" else ()
     folder = scratch()
-    r = subprocess.run([os.path.join(TOP, "tools", tool), "start", folder], capture_output=True,
-                       text=True)
+    r = subprocess.run([os.path.join(TOP, "tools", tool), "start", folder, *options, *own],
+                       capture_output=True, text=True)
     if r.returncode == 77:
         return None, r.stderr.strip().splitlines()[-1]
     check(r.returncode == 0, f"tools/{tool} start: {r.stderr}")
     stops.append((tool, folder))
-    return r.stdout.strip(), ""
+    return r.stdout.strip(), folder
 
 
 def scrapes():
@@ -133,11 +149,43 @@ def fill(urls):
             pass  # a Prometheus
 
 
+# What DCGM calls the fields from 4.7 on, and how many of its units one of before is.
+RENAMED = {"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE": ("DCGM_FI_PROF_TENSOR_UTIL_RATIO", 1),
+           "DCGM_FI_PROF_SM_ACTIVE": ("DCGM_FI_PROF_SM_UTIL_RATIO", 1),
+           "DCGM_FI_PROF_SM_OCCUPANCY": ("DCGM_FI_PROF_SM_OCCUPANCY_RATIO", 1),
+           "DCGM_FI_PROF_GR_ENGINE_ACTIVE": ("DCGM_FI_PROF_GR_ENGINE_UTIL_RATIO", 1),
+           "DCGM_FI_PROF_DRAM_ACTIVE": ("DCGM_FI_PROF_DRAM_UTIL_RATIO", 1),
+           "DCGM_FI_DEV_SM_CLOCK": ("DCGM_FI_DEV_SM_CLOCK_HERTZ", 1e6),
+           "DCGM_FI_DEV_POWER_USAGE": ("DCGM_FI_DEV_BOARD_POWER_WATTS", 1),
+           "DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION": ("DCGM_FI_DEV_GPU_ENERGY_JOULES_TOTAL", 1e-3),
+           "DCGM_FI_DEV_GPU_UTIL": ("DCGM_FI_DEV_GPU_UTIL_RATIO", 1e-2),
+           "DCGM_FI_DEV_FB_USED": ("DCGM_FI_DEV_FB_USED_BYTES", 2**20),
+           "DCGM_FI_DEV_FB_FREE": ("DCGM_FI_DEV_FB_FREE_BYTES", 2**20)}
+UPGRADE = START + int(HOURS * 1800) + 317
+
+
+def in_its_dialect(number, key, samples):
+    """A third of the exporters is of DCGM 4.7, whose labels a Prometheus has put aside for its own,
+    and a third goes over to it in the middle."""
+    name = dict(key)["__name__"]
+    new, factor = RENAMED.get(name, (name, 1))
+    since = (2**60, UPGRADE, 0)[number % 3] * 1000
+    renamed = [(ms, v * factor) for ms, v in samples if ms >= since]
+    old = [(ms, v) for ms, v in samples if ms < since]
+    if number % 3 == 2:
+        key = tuple(("exported_" + k if k == "Hostname" else k, v) for k, v in key)
+    if old:
+        yield key, old
+    if renamed:
+        yield (("__name__", new), *key[1:]), renamed
+
+
 def replicas():
     """(labels, samples) as the two of them have stored them."""
     for number, (path, series) in enumerate(scrapes()):
         host = f"node{number:04}:9400"
-        for key, samples in series.items():
+        for key, samples in (part for key, samples in series.items()
+                             for part in in_its_dialect(number, key, samples)):
             labels = (*key, ("instance", host), ("job", "dcgm"))
             away = {ms for ms, _ in samples if OUTAGE_OF_A[0] < ms / 1000 <= OUTAGE_OF_A[1]}
             yield ((*labels, ("prometheus_replica", "a")),
@@ -200,9 +248,10 @@ def as_scraped(folder, direct):
             jobs_compared.append(name)
 
 
-def imported(url, way, folder, *window):
-    r = run("import", "prometheus", url, "--way", way, "--into", folder,
-            *(window or ("--from", str(START), "--to", str(END))))
+def imported(url, way, folder, *window, expect=0):
+    source = ("--tsdb", url) if way == "tsdb" else (url, "--way", way)
+    r = run("import", "prometheus", *source, "--into", folder,
+            *(window or ("--from", str(START), "--to", str(END))), expect=expect)
     return int(re.search(r"([\d,]+) rows new", r.stderr)[1].replace(",", "")), r.stderr
 
 
@@ -324,6 +373,40 @@ def killed(url, first):
     same("after ten kills", answers(folder), first)
 
 
+def into_a_server(url, first):
+    """Into one that runs, and is killed again and again while it takes windows in."""
+    folder = scratch() + "/data"
+
+    def server():
+        return Process("serve", "--data-dir", folder, "--listen", "127.0.0.1:0", "--target",
+                       "http://127.0.0.1:1/metrics")
+
+    window = ("--from", str(START), "--to", str(END))
+    for k in range(10):
+        process = server()
+        importer = subprocess.Popen([BINARY, "import", "prometheus", url, "--server", process.url,
+                                     *window, "-q"], stderr=subprocess.PIPE, text=True)
+        time.sleep(0.02 + 0.06 * k)
+        process.kill9()
+        importer.kill()
+        importer.communicate()
+    process = server()
+    r = run("import", "prometheus", url, "--server", process.url, *window)
+    print("into a server that was killed ten times: " + r.stderr.strip().splitlines()[-2])
+    again = run("import", "prometheus", url, "--server", process.url, *window)
+    check(" 0 rows new" in again.stderr, again.stderr)
+    # A directory's now is its newest sample.
+    end = END - 120
+    live = json.loads(run("report", "--from", str(START), "--to", str(end), "--server", process.url,
+                          "-o", "json", "-q").stdout)["usage"]
+    process.stop()
+    same("into a server", answers(folder), first)
+    own = answers(folder, START, end)["fleet"]
+    for key in ("ofu", "gpu_seconds", "observed_gpu_seconds"):
+        check(abs(live[key] - own[key]) <= 1e-9 * abs(own[key]),
+              f"{key}: the server says {live[key]}, its directory {own[key]}")
+
+
 def overlapping(url, first):
     """In pieces, out of order, with the same time in several."""
     folder = scratch() + "/data"
@@ -351,46 +434,149 @@ def without_raw(url, first):
         check(answers(folder)["fleet"][key] == first["fleet"][key], f"{key} has changed")
 
 
+def post(url):
+    with urllib.request.urlopen(urllib.request.Request(url, b""), timeout=120) as r:
+        return r.read()
+
+
+def snapshot(url, data):
+    answer = json.loads(post(url + "/api/v1/admin/tsdb/snapshot"))
+    return os.path.join(data, "snapshots", answer["data"]["name"])
+
+
+def blocks_of(folder):
+    return sorted(name for name in os.listdir(folder)
+                  if os.path.exists(os.path.join(folder, name, "meta.json")))
+
+
+def without_server(name, url, data, first):
+    """The same from the files."""
+    whole = snapshot(url, data)
+    blocks = blocks_of(whole)
+    folder = scratch() + "/data"
+    rows, said = imported(whole, "tsdb", folder)
+    print(f"{name} by tsdb: {rows} rows of {len(blocks)} blocks")
+    check(len(blocks) > 1, "the snapshot has the head alone")
+    same(f"{name} by tsdb", answers(folder), first)
+    again, said = imported(url, "remote_read", folder)
+    check(again == 0, f"a second import added {again} rows: {said}")
+
+    # All of the window that the files are of, when none is named.
+    folder = scratch() + "/data"
+    imported(whole, "tsdb", folder, "--from", str(START))
+    same(f"{name} by tsdb, to its end", answers(folder), first)
+    look = run("import", "prometheus", "--tsdb", whole, "--dry-run", "-o", "json")
+    check(f"{GPUS} " in look.stdout and "tsdb" in look.stdout, look.stdout)
+
+    # The data folder: what is in its log is said to be missing, and the server has it.
+    folder = scratch() + "/data"
+    rows, said = imported(data, "tsdb", folder)
+    check("snapshot" in said and "write-ahead log" in said, said)
+    rest, said = imported(url, "remote_read", folder)
+    print(f"{name}'s data folder: {rows} rows, and {rest} that the server had alone")
+    check(rows > 0 and rest > 0, f"{rows} and {rest} rows")
+    same(f"{name}'s data folder and the rest", answers(folder), first)
+    overlapping_and_damaged(name, whole, first)
+    ofu = deleted(name, url, data)
+    check(ofu != first["fleet"]["ofu"], "nothing was deleted")
+
+
+def overlapping_and_damaged(name, whole, first):
+    twice = scratch() + "/twice"
+    shutil.copytree(whole, twice)
+    for k, block in enumerate(blocks_of(whole)):
+        shutil.copytree(os.path.join(whole, block), os.path.join(twice, f"{k:026}"))
+    shutil.copytree(os.path.join(whole, block), os.path.join(twice, f"{block}.tmp-for-creation"))
+    folder = scratch() + "/data"
+    imported(twice, "tsdb", folder)
+    same(f"{name} with every block twice", answers(folder), first)
+
+    for file, words in (("chunks/000001", "checksum"), ("index", "checksum"),
+                        ("tombstones", "tombstones"), ("meta.json", "meta.json")):
+        broken = scratch() + "/broken"
+        shutil.copytree(whole, broken)
+        path = os.path.join(broken, blocks_of(broken)[0], file)
+        with open(path, "rb") as f:
+            text = bytearray(f.read())
+        text[len(text) // 2] ^= 0xff
+        os.unlink(path)  # not the snapshot's own, which is linked to the server's
+        with open(path, "wb") as f:
+            f.write(text)
+        folder = scratch() + "/data"
+        rows, said = imported(broken, "tsdb", folder, expect=7)
+        check(words in said and "cannot be read" in said, f"a broken {file}: {said}")
+        check(rows > 0, f"a broken {file} costs all: {said}")
+        damage = [line for line in said.splitlines() if "damaged" in line]
+        print(f"a broken {file}: {rows} rows; {damage[-1]}")
+        imported(whole, "tsdb", folder)
+        same(f"{name} after a broken {file}", answers(folder), first)
+
+
+def deleted(name, url, data):
+    """Last: the server has less from then on. What the files have with tombstones is what it says
+    itself once it has rewritten them. (Before that 3.16 panics in some windows: tombstones
+    .Intervals.Add.)"""
+    query = urllib.parse.urlencode({
+        "match[]": '{__name__=~"DCGM_FI_PROF_.*",instance=~"node000[0-3].*"}',
+        "start": START + 1000, "end": START + 2200})
+    post(f"{url}/api/v1/admin/tsdb/delete_series?{query}")
+    with_stones = snapshot(url, data)
+    sizes = [os.path.getsize(os.path.join(with_stones, block, "tombstones"))
+             for block in blocks_of(with_stones)]
+    check(max(sizes) > 1000, f"no tombstones: {sizes} bytes")
+    post(url + "/api/v1/admin/tsdb/clean_tombstones")
+    folder, other = scratch() + "/data", scratch() + "/data"
+    imported(with_stones, "tsdb", folder)
+    imported(url, "query", other)
+    theirs = answers(other)
+    same(f"{name} after something was deleted", answers(folder), theirs)
+    print(f"{name}: {theirs['fleet']['ofu']} after something was deleted")
+    return theirs["fleet"]["ofu"]
+
+
 def rows_of(folder, server):
     return server.sql("SELECT count(*) AS n FROM samples")[0]["n"]
 
 
 def main():
-    urls = {}
-    for tool in ("prometheus", "victoriametrics"):
-        urls[tool], why = engine(tool)
-        if urls[tool] is None:
-            print(f"without {tool}: {why}")
-    urls = {tool: url for tool, url in urls.items() if url}
+    urls, folders = {}, {}
+    for name in CHOSEN:
+        urls[name], folders[name] = engine(name)
+        if urls[name] is None:
+            print(f"without {name}: {folders[name]}")
+    urls = {name: url for name, url in urls.items() if url}
     if not urls:
         sys.exit(SKIP)
     fill(list(urls.values()))
     direct = scratch() + "/direct"
     run("simulate", "fleet", *FLEET, "--into", direct)
     first = None
-    for tool, url in urls.items():
-        ways = {"prometheus": ("remote_read", "query"), "victoriametrics": ("export", "query")}
-        for way in ways[tool]:
+    for name, url in urls.items():
+        ways = WAYS[ENGINES[name][0]]
+        for way in ways:
             folder = scratch() + "/data"
             began = time.time()
             rows, said = imported(url, way, folder)
             check(rows > 0, said)
             got = answers(folder)
-            print(f"{tool} by {way}: {rows} rows in {time.time() - began:.1f} s", flush=True)
+            print(f"{name} by {way}: {rows} rows in {time.time() - began:.1f} s", flush=True)
             if first is None:
                 first = got
                 as_scraped(folder, direct)
-            same(f"{tool} by {way}", got, first)
-            again, said = imported(url, ways[tool][0], folder)
+            same(f"{name} by {way}", got, first)
+            again, said = imported(url, ways[0], folder)
             check(again == 0, f"a second import added {again} rows: {said}")
             same("after a second import", answers(folder), first)
-
-
-    overlapping(url, first)
-    killed(url, first)
-    without_raw(url, first)
-    if "prometheus" in urls:
-        through_proxies(urls["prometheus"], first)
+    if CHOSEN[0] == "prometheus":
+        overlapping(url, first)
+        killed(url, first)
+        into_a_server(url, first)
+        without_raw(url, first)
+        if "prometheus" in urls:
+            through_proxies(urls["prometheus"], first)
+    for name, url in urls.items():
+        if ENGINES[name][0] == "prometheus":
+            without_server(name, url, folders[name] + "/data", first)
     print(f"{len(jobs_compared)} jobs compared with what was scraped")
     check(len(jobs_compared) > 4, "too few jobs")
 

@@ -13,6 +13,7 @@
 
 #include "telemetry/application_series.h"
 #include "telemetry/exposition.h"
+#include "telemetry/field.h"
 #include "telemetry/labels.h"
 #include "telemetry/metric_series.h"
 #include "telemetry/otlp_metrics.h"
@@ -31,7 +32,7 @@ std::string TextOf(const MetricSeries& s) {
   std::string out;
   for (const MetricPoint& p : s.points) {
     AppendSeries(s, &out);
-    AppendPoint(p, &out);
+    AppendPoint(p, false, &out);
   }
   return out;
 }
@@ -221,6 +222,45 @@ TEST(MetricSeriesTest, TextReadsBack) {
     RC_ASSERT(read.labels.size() == labels.size());
     for (const auto& [k, v] : read.labels) RC_ASSERT(labels.at(std::string(k)) == v);
   });
+}
+
+std::string Printed(double value) {
+  std::string out;
+  AppendNumber(value, &out);
+  return out;
+}
+
+TEST(MetricSeriesTest, NumbersReadAsWhatTheyAre) {
+  EXPECT_EQ(Printed(0), "0");
+  EXPECT_EQ(Printed(-0.0), "-0");
+  EXPECT_EQ(Printed(12), "12");
+  EXPECT_EQ(Printed(-1.5), "-1.5");
+  EXPECT_EQ(Printed(0.000001), "0.000001");
+  EXPECT_EQ(Printed(1410.25), "1410.25");
+  EXPECT_EQ(std::strtod(Printed(0x1p-1074).c_str(), nullptr), 0x1p-1074);
+  rc::check("any number, and any with few decimals", [](double any, int32_t scaled) {
+    for (const double value : {any, scaled / 1e6, scaled / 1e3, scaled * 1e6}) {
+      const std::string text = Printed(value);
+      const double read = std::strtod(text.c_str(), nullptr);
+      RC_ASSERT(std::memcmp(&read, &value, sizeof value) == 0);
+    }
+  });
+}
+
+// DCGM 4.6 prints per cent as whole numbers under the name under which 4.7 prints a ratio.
+TEST(MetricSeriesTest, OneIsAHundredPerCentUnlessOthersSayOtherwise) {
+  EXPECT_TRUE(IsPercentIfInteger("DCGM_FI_DEV_GPU_UTIL_RATIO"));
+  EXPECT_FALSE(IsPercentIfInteger("DCGM_FI_DEV_GPU_UTIL"));
+  PercentOrRatio unit;
+  EXPECT_TRUE(unit.DecimalsOf(1));
+  for (const double value : {0.0, 57.0, 0.0, 1.0}) unit.See(value);
+  EXPECT_FALSE(unit.DecimalsOf(1));
+  unit.See(0.37);  // an upgrade
+  EXPECT_TRUE(unit.DecimalsOf(1));
+  EXPECT_FALSE(unit.DecimalsOf(57));
+  std::string text;
+  AppendPoint({.ts = 1'000'000, .value = 1}, true, &text);
+  EXPECT_EQ(text, " 1.0 1000\n");
 }
 
 TEST(MetricSeriesTest, AGpuMetricIsOneWhateverBroughtIt) {

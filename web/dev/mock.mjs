@@ -783,6 +783,38 @@ function answer(url, scenario) {
             last_failure: null,
             last_failure_at: null,
             frozen_gpus: k === 5 ? 2 : 0,
+            counters: {
+              ok: k === 7 ? 7 : 8,
+              not_judged: 0,
+              undecided: 0,
+              faulty: k === 7 ? 1 : 0,
+              findings:
+                k === 7
+                  ? [
+                      {
+                        rule: 'profiling_dead',
+                        fault: 'dead',
+                        counter: 'tensor_active',
+                        says: 'every profiling counter is 0 while duty cycle and power show work',
+                        remedy: 'dcgmi dmon -e 1001 -c 1',
+                        gpus: 1,
+                        for_s: 86_400,
+                        examples: ['GPU-00000007-0000-0000-0000-000000000000'],
+                      },
+                    ]
+                  : [],
+              gpus: [
+                {
+                  gpu: 'GPU-00000007-0000-0000-0000-000000000000',
+                  gpu_instance: null,
+                  index: 0,
+                  verdict: k === 7 ? 'faulty' : 'ok',
+                  rules: k === 7 ? ['profiling_dead'] : [],
+                  why: null,
+                  readings: 900,
+                },
+              ],
+            },
             conflicts:
               k === 6
                 ? [

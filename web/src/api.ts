@@ -427,9 +427,37 @@ export interface Target {
   examples: string[];
   frozen_gpus: number;
   conflicts: Conflict[];
+  counters: Counters;
 }
 
 // A GPU that another target claims as well.
+// Whether the counters of a target's GPUs can be believed (docs/counters.md).
+export interface Counters {
+  ok: number;
+  not_judged: number;
+  undecided: number;
+  faulty: number;
+  findings: {
+    rule: string;
+    fault: string;
+    counter: string;
+    says: string;
+    remedy: string;
+    gpus: number;
+    for_s: number;
+    examples: string[];
+  }[];
+  gpus: {
+    gpu: string;
+    gpu_instance: number | null;
+    index: number | null;
+    verdict: 'ok' | 'not_judged' | 'undecided' | 'faulty';
+    rules: string[];
+    why: string | null;
+    readings: number;
+  }[];
+}
+
 export interface Conflict {
   kind: 'uuid_conflict' | 'duplicate_exporter';
   gpu: string;

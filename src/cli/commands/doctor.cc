@@ -15,6 +15,7 @@
 #include "base/json_read.h"
 #include "base/text.h"
 #include "cli/commands/commands.h"
+#include "cli/commands/doctor_target.h"
 #include "cli/commands/environment.h"
 #include "cli/commands/site_catalog.h"
 #include "cli/commands/site_slurm.h"
@@ -383,13 +384,24 @@ Status RunDoctor(Context& context) {
 Args AddDoctor(Args app, Run* run) {
   Args sub =
       app.Command("doctor", "Whether this machine, the configuration and the server are fit");
+  auto o = std::make_shared<DoctorTargetOptions>();
+  sub.Option("--target HOST:PORT", o->target,
+             "Judge the counters of this exporter instead, which need not be watched yet");
+  sub.Option("--scrapes N", o->scrapes, "With --target: so many scrapes")
+      .Range(3, 100)
+      .ShowDefault();
+  sub.Option("--every DURATION", o->every, "With --target: so far apart").ShowDefault();
   sub.Footer(
       "Examples:\n"
       "  flopwatch doctor\n"
+      "  flopwatch doctor --target gpu-node-1:9400      what its counters are worth, and what to "
+      "switch on\n"
       "  flopwatch doctor --server head:9530 -q || echo unhealthy     exits with 3 when a check "
       "fails\n"
       "  flopwatch doctor -o json");
-  *run = RunDoctor;
+  *run = [o](Context& context) {
+    return o->target.empty() ? RunDoctor(context) : RunDoctorTarget(context, *o);
+  };
   return sub;
 }
 

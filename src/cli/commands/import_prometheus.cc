@@ -1,4 +1,5 @@
-// flopwatch import prometheus URL: the past of a fleet out of anything with Prometheus' API.
+// flopwatch import prometheus URL: the past of a fleet out of anything with Prometheus' API, or out
+// of a data folder of Prometheus (--tsdb).
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -13,10 +14,14 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "base/time.h"
+#include "cli/api_client.h"
 #include "cli/commands/import.h"
 #include "cli/commands/site_catalog.h"
+#include "cli/context_impl.h"
 #include "cli/views/style.h"
 #include "history/importer.h"
+#include "history/server_taker.h"
+#include "history/store_taker.h"
 #include "net/http.h"
 
 namespace flopwatch::cli {
@@ -28,7 +33,8 @@ using history::ImportResult;
 constexpr uint64_t kMaxSecretBytes = 64 << 10;
 
 struct PrometheusImport {
-  std::string url, into, last, from, to, way = "auto", bearer_file, user, password_file, ca, pause;
+  std::string url, tsdb, into, last, from, to, way = "auto", bearer_file, user, password_file, ca,
+                                               pause;
   std::vector<std::string> match, headers, replica_labels;
   bool dry_run = false;
 };
@@ -42,7 +48,23 @@ StatusOr<std::string> SecretIn(const std::string& file) {
   return text;
 }
 
+// A folder has no server that would want to know who asks.
+StatusOr<history::Access> AccessOfFolder(const PrometheusImport& o) {
+  if (!o.bearer_file.empty() || !o.user.empty() || !o.password_file.empty() || !o.headers.empty() ||
+      !o.ca.empty() || !o.pause.empty() || o.way != "auto")
+    return absl::InvalidArgumentError(
+        "--tsdb reads files: --way, --bearer-token-file, --user, --password-file, --header, --ca "
+        "and "
+        "--pause are for a server");
+  return history::Access{.tsdb = o.tsdb};
+}
+
 StatusOr<history::Access> AccessOf(const PrometheusImport& o) {
+  if (o.url.empty() == o.tsdb.empty())
+    return absl::InvalidArgumentError(
+        "say where from: the URL of a server, or --tsdb DIR, a data folder or snapshot of "
+        "Prometheus; one of them");
+  if (!o.tsdb.empty()) return AccessOfFolder(o);
   history::Access access;
   access.url = o.url;
   while (access.url.ends_with('/')) access.url.pop_back();
@@ -83,9 +105,15 @@ StatusOr<history::Access> AccessOf(const PrometheusImport& o) {
 StatusOr<store::Window> WindowOf(const PrometheusImport& o) {
   const Micros now = Now();
   store::Window window{now - 14 * kMicrosPerDay, now};
+  if (!o.tsdb.empty() && o.last.empty() && (o.from.empty() || o.to.empty())) {
+    // All of it: files do not go on while they are read.
+    FW_ASSIGN_OR_RETURN(const store::Window all, history::TsdbWindow(o.tsdb));
+    if (o.to.empty()) window.to = all.to;
+    window.from = all.from;
+  }
   if (!o.to.empty()) {
     FW_ASSIGN_OR_RETURN(window.to, ParseTime(o.to, now));
-    window.from = window.to - 14 * kMicrosPerDay;
+    if (o.tsdb.empty()) window.from = window.to - 14 * kMicrosPerDay;
   }
   if (!o.last.empty()) {
     FW_ASSIGN_OR_RETURN(const Micros last, ParseDuration(o.last));
@@ -104,7 +132,7 @@ StatusOr<history::ImportOptions> OptionsOf(const PrometheusImport& o) {
   FW_ASSIGN_OR_RETURN(options.access, AccessOf(o));
   FW_ASSIGN_OR_RETURN(options.window, WindowOf(o));
   options.way = o.way;
-  options.replica_labels = o.replica_labels;
+  options.taking.replica_labels = o.replica_labels;
   for (const std::string& match : o.match) {
     auto matchers = history::ParseMatchers(match);
     if (!matchers.ok()) return Annotate(matchers.status(), "--match");
@@ -146,7 +174,9 @@ Table LookTable(const FirstLook& look, store::Window window) {
     t.rows.push_back({std::string(what), std::move(value), std::move(about)});
   };
   const auto count = [](double n) { return Count(n); };
-  add("way", look.way, "the cheapest that the server offers");
+  add("way", look.way,
+      look.way == history::kTsdbWay ? "files of a data folder, without a server"
+                                    : "the cheapest that the server offers");
   add("metrics", count(static_cast<double>(look.metrics.size())),
       fmt::format("of GPUs; {} others are left", look.other_metrics));
   add("GPUs", count(static_cast<double>(look.gpus)), Listed(look.models));
@@ -164,11 +194,32 @@ Table LookTable(const FirstLook& look, store::Window window) {
   return t;
 }
 
+// What of the window is not there because it could not be read, and that the command did not do
+// all.
+void SayUnread(Context& context, const history::Unread& unread, store::Window window) {
+  Micros time = 0;
+  for (const store::Window& w : unread.windows)
+    time += std::max<Micros>(std::min(w.to, window.to) - std::max(w.from, window.from), 0);
+  for (const std::string& note : unread.notes) context.Say(note);
+  for (const auto& [reason, n] : unread.skipped)
+    context.Say(fmt::format("left out: {} blocks, {}", n, reason));
+  for (const auto& [reason, n] : unread.reasons)
+    context.Say(fmt::format("damaged: {} ({} of these)", reason, Count(n)));
+  if (time == 0 && unread.timeless == 0) return;
+  context.SetExitCode(ExitCode::kPartial);
+  context.Say(fmt::format(
+      "{} of the window cannot be read: nothing is taken of that time, which is unobserved{}; the "
+      "same command on a whole copy adds it",
+      FormatDuration(time),
+      unread.timeless > 0 ? fmt::format(", and {} blocks say no time", unread.timeless) : ""));
+}
+
 void SayResult(Context& context, const ImportResult& r, const PrometheusImport& o) {
-  context.Say(fmt::format("{} samples of {} metrics by {}: {} rows new{}; {} requests, {} MB read",
+  context.Say(fmt::format("{} samples of {} metrics by {}: {} rows new{}; {} {}, {} MB read",
                           Count(r.samples), r.metrics, r.way, Count(r.rows),
                           r.known > 0 ? fmt::format(", {} were there already", Count(r.known)) : "",
-                          Count(r.requests), r.bytes / 1'000'000));
+                          Count(r.requests), o.tsdb.empty() ? "requests" : "blocks",
+                          r.bytes / 1'000'000));
   for (const auto& [reason, n] : r.refused)
     context.Say(fmt::format("refused: {} {}", Count(n), reason));
   for (const std::string& line : r.examples) context.Say("  " + line);
@@ -176,7 +227,8 @@ void SayResult(Context& context, const ImportResult& r, const PrometheusImport& 
     context.Say(fmt::format(
         "{} series name no exporter (no instance, Hostname or node label) and are left out",
         r.unnamed));
-  context.Say(fmt::format("now: flopwatch report --data-dir {}", Printable(o.into)));
+  context.Say(o.into.empty() ? "now: flopwatch report --server " + context.impl()->global.server
+                             : "now: flopwatch report --data-dir " + Printable(o.into));
 }
 
 Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
@@ -184,13 +236,14 @@ Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
   FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
   if (o.dry_run) {
     FW_ASSIGN_OR_RETURN(const FirstLook look, history::LookAt(options, catalog));
+    SayUnread(context, look.unread, options.window);
     return context.Write(LookTable(look, options.window));
   }
-  if (o.into.empty())
+  const std::string& server = context.impl()->global.server;
+  if (o.into.empty() == server.empty())
     return absl::InvalidArgumentError(
-        "say where to: --into DIR, a data directory (made where there is none), or --dry-run for a "
-        "first look");
-  FW_ASSIGN_OR_RETURN(options.store, StoreOptionsOf(context, o.into));
+        "say where to: --into DIR, a data directory (made where there is none), --server URL, the "
+        "flopwatch server that has one, or --dry-run for a first look");
   const Micros begin = MonotonicNow();
   Micros said = 0;
   options.progress = [&](const history::ImportProgress& p) {
@@ -206,8 +259,24 @@ Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
         Count(static_cast<int64_t>(static_cast<double>(p.samples) / std::max(spent, 1e-3))),
         WholeSeconds(spent * (1 - share) / std::max(share, 1e-6))));
   };
-  FW_ASSIGN_OR_RETURN(const ImportResult result, history::Import(options, catalog));
-  SayResult(context, result, o);
+  StatusOr<ImportResult> result = ImportResult();
+  if (server.empty()) {
+    FW_ASSIGN_OR_RETURN(const store::Options to, StoreOptionsOf(context, o.into));
+    result = history::ImportInto(to, options, catalog);
+  } else {
+    // What ends later may still come in live there.
+    const Micros latest = FloorTo(Now() - 2 * history::kLiveReach, kMicrosPerMinute);
+    if (options.window.to > latest) {
+      options.window.to = latest;
+      context.Say(fmt::format("until {}: what is later, the server may still be told of live",
+                              FormatTime(latest)));
+    }
+    history::ServerTaker taker(options.taking, {.url = ServerUrl(server)});
+    result = history::Import(options, &taker);
+  }
+  FW_RETURN_IF_ERROR(result.status());
+  SayUnread(context, result->unread, options.window);
+  SayResult(context, *result, o);
   return absl::OkStatus();
 }
 
@@ -216,13 +285,17 @@ Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
 Args AddImportPrometheus(Args app, Run* run) {
   Args sub = app.Command("prometheus", "The past of a fleet out of anything with Prometheus' API");
   auto o = std::make_shared<PrometheusImport>();
-  sub.Option("url URL", o->url,
-             "Prometheus, VictoriaMetrics, Mimir, Thanos or a proxy of one, with the tenant's path")
-      .Required();
+  sub.Option(
+      "url URL", o->url,
+      "Prometheus, VictoriaMetrics, Mimir, Thanos or a proxy of one, with the tenant's path");
+  sub.Option("--tsdb DIR", o->tsdb,
+             "Instead of a URL: Prometheus' data folder or a snapshot of it, read without a server")
+      .OneWord();
   sub.Option("--into DIR", o->into, "Store into this data directory, made where there is none")
       .OneWord();
   sub.Flag("--dry-run", o->dry_run, "Say what is there, how long it takes and what OFU lacks");
-  sub.Option("--last DURATION", o->last, "So much of the past (14d)").OneWord();
+  sub.Option("--last DURATION", o->last, "So much of the past (14d; with --tsdb all that is there)")
+      .OneWord();
   sub.Option("--from TIME", o->from, "From then on, as in other commands").OneWord();
   sub.Option("--to TIME", o->to, "Until then (now)").OneWord();
   sub.Option("--match MATCHERS", o->match,
@@ -248,11 +321,22 @@ Args AddImportPrometheus(Args app, Run* run) {
       "as if flopwatch had scraped. What is there already is not added again: a run that was "
       "killed,\n"
       "overlaps another, or covers time that was scraped, can be repeated. No server may hold the\n"
-      "directory meanwhile.\n"
+      "directory meanwhile; with --server the one that does is told instead.\n"
+      "--tsdb reads blocks. A Prometheus that runs has its newest two or three hours in its "
+      "write-ahead\n"
+      "log, which is not read; a snapshot, which costs no space, has them too. With\n"
+      "--web.enable-admin-api:\n"
+      "  curl -XPOST http://localhost:9090/api/v1/admin/tsdb/snapshot\n"
+      "and then --tsdb DATA/snapshots/NAME. What is damaged is named, nothing is taken of its "
+      "time, "
+      "and the\n"
+      "exit code is 7.\n"
       "Examples:\n"
       "  flopwatch import prometheus http://prom:9090 --dry-run\n"
       "  flopwatch import prometheus http://prom:9090 --last 30d --into DIR\n"
-      "  flopwatch report --data-dir DIR --from -30d");
+      "  flopwatch import prometheus --tsdb /var/lib/prometheus --into DIR\n"
+      "  flopwatch report --data-dir DIR --from -30d\n"
+      "  flopwatch import prometheus http://prom:9090 --server http://head:9530");
   *run = [o](Context& context) { return RunImportPrometheus(context, *o); };
   return sub;
 }

@@ -38,9 +38,9 @@ struct Options {
   int fields = 20, threads = 1;
   std::string listen, port_file, into, truth_file, jobs_file;
   std::string scheduler, scheduler_version = "25.05";
-  std::vector<std::string> incidents;
+  std::vector<std::string> incidents, counters;
   double accelerate = 0;
-  bool step = false, local_time = false;
+  bool step = false, local_time = false, odd_jobs = false, amd = false;
 };
 
 // "HOST:PORT", ":PORT", "[::1]:PORT".
@@ -67,6 +67,10 @@ StatusOr<FleetOptions> Resolve(const Options& o, Micros now) {
   f.local_time = o.local_time;
   for (const std::string& text : o.incidents)
     FW_RETURN_IF_ERROR(simulate::ParseIncidents(text, &f.incidents));
+  for (const std::string& text : o.counters)
+    FW_RETURN_IF_ERROR(simulate::ParseCounterLies(text, &f.counters));
+  f.odd_jobs = o.odd_jobs;
+  f.amd = o.amd;
   FW_ASSIGN_OR_RETURN(f.preset, simulate::ParsePreset(o.preset));
   // A simulation whose books are kept has something in them; a set that is named stays what it is.
   const std::string_view usual = o.scheduler.empty() ? "all" : "scheduler";
@@ -189,6 +193,10 @@ Status RunFleet(Context& context, const Options& o) {
     context.Out(simulate::IncidentList());
     return absl::OkStatus();
   }
+  if (std::ranges::find(o.counters, "list") != o.counters.end()) {
+    context.Out(simulate::CounterLieList());
+    return absl::OkStatus();
+  }
   const Micros now = Now();
   FW_ASSIGN_OR_RETURN(FleetOptions options, Resolve(o, now));
   Micros until = 0;
@@ -250,6 +258,13 @@ Args AddSimulate(Args app, Run* run) {
       .Option("--incidents KIND=N", o->incidents,
               "Plant N of a kind, with truth; KIND=N,KIND=N; `list` has the kinds")
       .OneWord();
+  fleet
+      .Option("--counters KIND=N", o->counters,
+              "Plant counters that lie on N hosts, with truth; KIND=N,KIND=N; `list` has the kinds")
+      .OneWord();
+  fleet.Flag("--odd-jobs", o->odd_jobs,
+             "Some workflows use no tensor core: FP64, FP32 and integer codes, bound by memory");
+  fleet.Flag("--amd", o->amd, "Every GPU is an MI300X under AMD's exporter");
   fleet.Flag("--local-time", o->local_time,
              "The last cluster keeps US Pacific time: its day, and timestamps without a zone");
   fleet.Option("--listen HOST:PORT", o->listen,

@@ -2,7 +2,11 @@
 
 #include <fmt/format.h>
 
+#include <map>
+#include <utility>
+
 #include "base/json_writer.h"
+#include "base/text.h"
 #include "cli/views/columns.h"
 #include "cli/views/style.h"
 #include "cli/views/usage.h"
@@ -255,31 +259,88 @@ Table JobGpusTable(const Json& answer) {
   return t;
 }
 
+namespace {
+
+// "ok", or what is not: "2 faulty, 1 undecided, 5 not judged". "" = no GPU was seen.
+std::string CountersText(const Json& counters) {
+  std::string text;
+  for (const auto& [name, word] :
+       {std::pair{"faulty", "faulty"}, std::pair{"undecided", "undecided"},
+        std::pair{"not_judged", "not judged"}}) {
+    if (const int64_t n = counters[name].integer_or(0); n > 0)
+      text += fmt::format("{}{} {}", text.empty() ? "" : ", ", n, word);
+  }
+  return text.empty() && counters["ok"].integer_or(0) > 0 ? "ok" : text;
+}
+
+// "tensor_dead 2, power_missing 8".
+std::string FaultsText(const Json& findings) {
+  std::string text;
+  for (const Json& f : findings.array())
+    text += fmt::format("{}{} {}", text.empty() ? "" : ", ", Printable(f["rule"].text(), 60),
+                        f["gpus"].integer_or(0));
+  return text;
+}
+
+// Each finding once over all targets: on how many GPUs, what it says, and the line that cures it.
+void AddCounterNotes(const Json& targets, std::vector<std::string>* notes) {
+  struct Found {
+    int64_t gpus = 0, targets = 0;
+    std::string says, remedy, example;
+  };
+  std::map<std::string, Found> all;
+  for (const Json& target : targets.array()) {
+    for (const Json& f : target["counters"]["findings"].array()) {
+      Found& found = all[f["rule"].text() + "\n" + f["remedy"].text()];
+      found.gpus += f["gpus"].integer_or(0);
+      ++found.targets;
+      if (found.targets > 1) continue;
+      found.says = Printable(f["says"].text(), 200);
+      found.remedy = Printable(f["remedy"].text(), 300);
+      found.example = Printable(target["url"].text(), 120);
+    }
+  }
+  for (const auto& [key, found] : all) {
+    notes->push_back(fmt::format("{}: {} on {} GPUs of {} targets ({}{}). Try: {}",
+                                 key.substr(0, key.find('\n')), found.says, found.gpus,
+                                 found.targets, found.example, found.targets > 1 ? ", …" : "",
+                                 found.remedy));
+  }
+}
+
+}  // namespace
+
 Table TargetsTable(const Json& answer) {
   Table t;
   t.columns = ColumnsOf(
       Column{"url", "target"}, Column{"state", "state"}, Column{"age_s", "last seen", kSeconds},
       Column{"failures", "failed", kCount}, Column{"refused", "refused", kCount},
-      Column{"error", "error"}, Column{"node", "node"}, Column{"entities", "gpus", kCount},
-      Column{"samples", "samples", kCount}, Column{"last_duration_ms", "took ms", kPlain},
-      Column{"last_bytes", "size", kBytes}, Column{"scrapes", "scrapes", kCount},
-      Column{"timeouts", "timeouts", kCount}, Column{"oversized", "oversized", kCount},
-      Column{"last_scrape", "last scrape"}, Column{"last_success", "last success"},
-      Column{"refused_reasons", "refused because"}, Column{"frozen_gpus", "frozen gpus", kCount},
-      Column{"conflicts", "contested gpus", kCount}, Column{"last_failure", "last failure"});
+      Column{"error", "error"}, Column{"counters", "counters"}, Column{"node", "node"},
+      Column{"entities", "gpus", kCount}, Column{"samples", "samples", kCount},
+      Column{"last_duration_ms", "took ms", kPlain}, Column{"last_bytes", "size", kBytes},
+      Column{"scrapes", "scrapes", kCount}, Column{"timeouts", "timeouts", kCount},
+      Column{"oversized", "oversized", kCount}, Column{"last_scrape", "last scrape"},
+      Column{"last_success", "last success"}, Column{"refused_reasons", "refused because"},
+      Column{"frozen_gpus", "frozen gpus", kCount}, Column{"conflicts", "contested gpus", kCount},
+      Column{"last_failure", "last failure"}, Column{"faulty_gpus", "faulty counters", kCount},
+      Column{"unjudged_gpus", "not judged", kCount}, Column{"counter_faults", "because"});
   for (const Json& g : answer["targets"].array()) {
+    const Json& counters = g["counters"];
     const auto ms = g["last_duration_ms"].number();
     AddRow(&t, TextCell(g["url"]), TextCell(g["state"]), NumberCell(g["age_s"]),
-           IntegerCell(g["failures"]), Sum(g["refused"]), TextCell(g["error"]), TextCell(g["node"]),
-           IntegerCell(g["entities"]), IntegerCell(g["samples"]),
+           IntegerCell(g["failures"]), Sum(g["refused"]), TextCell(g["error"]),
+           TextCell(CountersText(counters)), TextCell(g["node"]), IntegerCell(g["entities"]),
+           IntegerCell(g["samples"]),
            ms ? Cell(static_cast<double>(static_cast<int64_t>(*ms * 10 + 0.5)) / 10) : Cell(),
            NumberCell(g["last_bytes"]), IntegerCell(g["scrapes"]), IntegerCell(g["timeouts"]),
            IntegerCell(g["oversized"]), TextCell(g["last_scrape"]), TextCell(g["last_success"]),
            TextCell(RefusedText(g["refused"])), IntegerCell(g["frozen_gpus"]),
            g["conflicts"].is_array() ? Cell(static_cast<int64_t>(g["conflicts"].array().size()))
                                      : Cell(),
-           TextCell(g["last_failure"]));
+           TextCell(g["last_failure"]), IntegerCell(counters["faulty"]),
+           IntegerCell(counters["not_judged"]), TextCell(FaultsText(counters["findings"])));
   }
+  AddCounterNotes(answer["targets"], &t.notes);
   const int64_t total = answer["total"].integer_or(static_cast<int64_t>(t.rows.size()));
   t.notes.push_back(fmt::format("{} targets, {} up", total, answer["up"].integer_or(0)));
   return t;

@@ -1,6 +1,6 @@
 // The exporters: which answer, how fast, what of their answers was refused and why.
 import { useState } from 'preact/hooks';
-import { apiUrl, getJson, Target, Targets } from '../api';
+import { apiUrl, Counters, getJson, Target, Targets } from '../api';
 import { Cell } from '../csv';
 import { bytes, count, duration, unit } from '../format';
 import { useApi } from '../live';
@@ -18,9 +18,12 @@ const refusedTotal = (t: Target): number => Object.values(t.refused).reduce((sum
 function Details({ target }: { target: Target }) {
   const [open, setOpen] = useState(false);
   const reasons = Object.entries(target.refused);
-  const { conflicts, frozen_gpus: frozen } = target;
+  const { conflicts, counters, frozen_gpus: frozen } = target;
+  const wrong = counters.findings.map((f) => f.rule).join(', ');
   const says = [
     target.error,
+    counters.faulty > 0 && `counters of ${count(counters.faulty)} GPUs are wrong: ${wrong}`,
+    counters.undecided > 0 && `counters of ${count(counters.undecided)} GPUs are undecided`,
     frozen > 0 && `${count(frozen)} frozen GPUs`,
     conflicts.length > 0 && `${count(conflicts.length)} contested GPUs`,
     !target.error && reasons.map(([reason, n]) => `${reason} ${count(n)}`).join(', '),
@@ -35,6 +38,13 @@ function Details({ target }: { target: Target }) {
           not observed.
         </p>
       )}
+      {counters.findings.map((f) => (
+        <p key={f.rule}>
+          <code>{f.rule}</code> on {count(f.gpus)} GPUs ({f.examples.join(', ')}
+          {f.gpus > f.examples.length && ', …'}), for {duration(f.for_s)}: {f.says}. Try:{' '}
+          <code>{f.remedy}</code>
+        </p>
+      ))}
       {conflicts.map((c) => (
         <p key={`${c.gpu}/${c.gpu_instance}`}>
           <code>{c.kind}</code> {c.gpu}
@@ -56,6 +66,30 @@ function Details({ target }: { target: Target }) {
         <pre key={example}>{example}</pre>
       ))}
     </details>
+  );
+}
+
+// What is thought of the counters of the target's GPUs; each GPU's own verdict is in the title.
+function CounterVerdicts({ counters }: { counters: Counters }) {
+  const parts = [
+    counters.faulty > 0 && `${count(counters.faulty)} faulty`,
+    counters.undecided > 0 && `${count(counters.undecided)} undecided`,
+    counters.not_judged > 0 && `${count(counters.not_judged)} not judged`,
+  ].filter(Boolean);
+  const each = counters.gpus.map((g) => {
+    const gpu = g.gpu_instance === null ? g.gpu : `${g.gpu}/${g.gpu_instance}`;
+    return `${gpu}: ${g.rules.length > 0 ? g.rules.join(', ') : (g.why ?? g.verdict)}`;
+  });
+  if (counters.gpus.length === 0) return null;
+  const tone = counters.faulty > 0 ? 'bad' : counters.undecided > 0 ? 'warn' : 'ok';
+  return (
+    <span title={each.join('\n')}>
+      {counters.faulty + counters.undecided > 0 || parts.length === 0 ? (
+        <Dot tone={tone}>{parts.join(', ') || 'ok'}</Dot>
+      ) : (
+        <Dot tone="idle">{parts.join(', ')}</Dot>
+      )}
+    </span>
   );
 }
 
@@ -110,6 +144,12 @@ const columns: TableColumn<Target>[] = [
     ),
   },
   { id: 'refused', name: 'Refused', show: (t) => count(refusedTotal(t)) },
+  {
+    id: 'counters',
+    name: 'Counters',
+    text: true,
+    show: (t) => <CounterVerdicts counters={t.counters} />,
+  },
   { id: 'why', name: 'Why', text: true, show: (t) => <Details target={t} /> },
 ];
 
@@ -132,6 +172,8 @@ function targetsCsv(targets: Target[]): { header: string[]; rows: Cell[][] } {
       'entities',
       'refused',
       'error',
+      'faulty_counters',
+      'counter_faults',
     ],
     rows: targets.map((t) => [
       t.url,
@@ -150,6 +192,8 @@ function targetsCsv(targets: Target[]): { header: string[]; rows: Cell[][] } {
       t.entities,
       refusedTotal(t),
       t.error,
+      t.counters.faulty,
+      t.counters.findings.map((f) => f.rule).join(' '),
     ]),
   };
 }

@@ -1,0 +1,1 @@
+flopwatch_bench(bench_history SOURCES history.cc ROOMS history store)

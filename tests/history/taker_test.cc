@@ -1,0 +1,161 @@
+// History into what is live: once, beside it, and without replacing what it says of now.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <memory>
+
+#include "history/intake.h"
+#include "store/store.h"
+
+namespace flopwatch::history {
+namespace {
+
+using store::Window;
+using telemetry::MetricSeries;
+
+constexpr Micros kNow = 1'795'000'000 * kMicrosPerSecond;
+constexpr Micros kThen = 1'794'909'600 * kMicrosPerSecond;  // the day before, 10:00 UTC
+constexpr char kUuid[] = "GPU-1";
+
+class TakerTest : public testing::Test {
+ protected:
+  TakerTest()
+      : directory_(std::filesystem::path(testing::TempDir()) /
+                   fmt::format("taker-{}", ::getpid())) {
+    std::filesystem::remove_all(directory_);
+    store::Options options;
+    options.directory = directory_.string();
+    store_ = store::OpenDuckDbStore(options).value();
+    ingest::PipelineOptions pipeline;
+    pipeline.clock = [this] { return now_; };
+    side_ = ingest::IngestSide::Start(pipeline, &catalog_, store_.get()).value();
+  }
+  ~TakerTest() override {
+    side_.reset();
+    store_.reset();
+    std::filesystem::remove_all(directory_);
+  }
+
+  // One GPU, its tensor activity and clock every 30 s of the hour.
+  static void Fill(Taker* taker, Micros hour, std::string_view node) {
+    MetricSeries series;
+    for (const auto& [name, value] :
+         {std::pair("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.5), {"DCGM_FI_DEV_SM_CLOCK", 1410.0}}) {
+      series.Clear();
+      series.points.clear();
+      series.name = name;
+      for (const auto& label : {std::pair<std::string_view, std::string_view>("UUID", kUuid),
+                                {"gpu", "0"},
+                                {"Hostname", node},
+                                {"modelName", "NVIDIA A100-SXM4-80GB"},
+                                {"hpc_job", "17"},
+                                {"instance", "exporter:9400"}})
+        series.labels.push_back(label);
+      for (Micros t = hour + kMicrosPerSecond; t <= hour + kMicrosPerHour;
+           t += 30 * kMicrosPerSecond)
+        series.points.push_back({t, value});
+      taker->Add(series);
+    }
+  }
+  StatusOr<Taken> Take(Intake* intake, std::string session, bool first, Micros hour) {
+    return intake->Take(
+        {.session = std::move(session), .first = first, .window = {hour, hour + kMicrosPerHour}},
+        [&](Taker* taker) {
+          Fill(taker, hour, "then");
+          return absl::OkStatus();
+        });
+  }
+  void ScrapeNow(std::string_view node) {
+    const std::string body = fmt::format(
+        "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE{{UUID=\"{0}\",gpu=\"0\",Hostname=\"{1}\",modelName="
+        "\"NVIDIA A100-SXM4-80GB\"}} 0.25\n"
+        "DCGM_FI_DEV_SM_CLOCK{{UUID=\"{0}\",gpu=\"0\",Hostname=\"{1}\",modelName=\"NVIDIA "
+        "A100-SXM4-80GB\"}} 1410\n",
+        kUuid, node);
+    side_->pipeline.Ingest({"http://now:9400/metrics", node}, body, now_, 0);
+  }
+
+  const hardware::Catalog& catalog_ = hardware::Catalog::Builtin();
+  const std::filesystem::path directory_;
+  Micros now_ = kNow;
+  std::unique_ptr<store::Store> store_;
+  std::unique_ptr<ingest::IngestSide> side_;
+};
+
+TEST_F(TakerTest, WhatIsLiveStaysWhatItIs) {
+  ScrapeNow("now");
+  now_ += 10 * kMicrosPerSecond;
+  ScrapeNow("now");
+  const int32_t gpu = side_->registry.FindEntity(kUuid);
+  const auto intake = std::make_unique<Intake>(side_.get(), store_.get(), [this] { return now_; });
+  const auto taken = Take(intake.get(), "one", true, kThen);
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(taken->rows, 120u);
+  EXPECT_EQ(taken->known, 0u);
+  ASSERT_TRUE(intake->End("one").ok());
+  // The GPU has moved since: where it is now is what counts, for whoever assigns jobs to slots too.
+  EXPECT_EQ(side_->registry.FindEntity(kUuid), gpu);
+  EXPECT_EQ(side_->registry.entity(gpu)->labels.node, "now");
+  EXPECT_EQ(side_->registry.entity(gpu)->first_seen, kThen + kMicrosPerSecond);
+  now_ += 10 * kMicrosPerSecond;
+  ScrapeNow("now");
+  ASSERT_TRUE(side_->pipeline.Flush().ok());
+  // Job 17 held it then, by the history's labels, and nobody does now.
+  const auto held = side_->jobs.Intervals(kThen, kNow + kMicrosPerMinute);
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_LE(held[0].to, kThen + kMicrosPerHour);
+  EXPECT_NEAR(static_cast<double>(held[0].to - held[0].from), 3570e6, 31e6);
+}
+
+TEST_F(TakerTest, TheSameAgainAddsNothing) {
+  Intake intake(side_.get(), store_.get(), [this] { return now_; });
+  ASSERT_EQ(Take(&intake, "one", true, kThen)->rows, 120u);
+  ASSERT_EQ(Take(&intake, "one", false, kThen + kMicrosPerHour)->rows, 120u);
+  ASSERT_TRUE(intake.End("one").ok());
+  for (const Micros hour : {kThen, kThen + kMicrosPerHour}) {
+    const auto again = Take(&intake, "two", hour == kThen, hour);
+    ASSERT_TRUE(again.ok()) << again.status();
+    EXPECT_EQ(again->rows, 0u);
+    EXPECT_EQ(again->known, 120u);
+  }
+}
+
+TEST_F(TakerTest, OneAtATime) {
+  Intake intake(side_.get(), store_.get(), [this] { return now_; });
+  ASSERT_TRUE(Take(&intake, "one", true, kThen).ok());
+  EXPECT_TRUE(absl::IsFailedPrecondition(Take(&intake, "two", true, kThen).status()));
+  EXPECT_TRUE(intake.End("two").ok());  // not its own
+  ASSERT_TRUE(Take(&intake, "one", false, kThen + kMicrosPerHour).ok());
+  ASSERT_TRUE(intake.End("one").ok());
+  // Whom the server has forgotten is told so, and begins again.
+  EXPECT_TRUE(absl::IsFailedPrecondition(Take(&intake, "one", false, kThen).status()));
+  EXPECT_TRUE(Take(&intake, "two", true, kThen).ok());
+}
+
+TEST_F(TakerTest, NothingThatMayStillComeInLive) {
+  Intake intake(side_.get(), store_.get(), [this] { return now_; });
+  now_ = kThen + kMicrosPerHour + kLiveReach - 1;
+  EXPECT_TRUE(absl::IsInvalidArgument(Take(&intake, "one", true, kThen).status()));
+  now_ += 1;
+  EXPECT_EQ(Take(&intake, "one", false, kThen)->rows, 120u);
+}
+
+// A body that does not read takes nothing, and what it gave before does not stay for the next.
+TEST_F(TakerTest, HalfAWindowIsNone) {
+  Intake intake(side_.get(), store_.get(), [this] { return now_; });
+  const Intake::Part part{
+      .session = "one", .first = true, .window = {kThen, kThen + kMicrosPerHour}};
+  const auto cut = intake.Take(part, [&](Taker* taker) {
+    Fill(taker, kThen, "then");
+    return InvalidArgument("cut");
+  });
+  EXPECT_TRUE(absl::IsInvalidArgument(cut.status()));
+  const auto empty = intake.Take(part, [](Taker*) { return absl::OkStatus(); });
+  ASSERT_TRUE(empty.ok()) << empty.status();
+  EXPECT_EQ(empty->samples, 0u);
+}
+
+}  // namespace
+}  // namespace flopwatch::history
