@@ -223,8 +223,7 @@ bool Writer::NextBatch(Batch* out) {
   return true;
 }
 
-void Writer::LeaveOutSetAside(Batch* batch) {
-  const DescribingRecords& describing = turn_->describing;
+void Writer::LeaveOutSetAside(const DescribingRecords& describing, Batch* batch) {
   if (!describing.any_set_aside()) return;
   const size_t rows = batch->rows(), bytes = batch->bytes();
   for (SampleBatch& b : batch->samples) {
@@ -292,7 +291,7 @@ Status Writer::WriteAll() {
     {
       const MutexLock turn(turn_->mutex);
       FW_RETURN_IF_ERROR(Describe(/*shutdown=*/false));
-      LeaveOutSetAside(&in_flight_);
+      LeaveOutSetAside(turn_->describing, &in_flight_);
       FW_RETURN_IF_ERROR(WriteBatch(&in_flight_));
     }
     has_in_flight_ = false;

@@ -123,7 +123,7 @@ class Writer {
   Status WriteAll();
   Status Describe(bool shutdown) FW_REQUIRES(turn_->mutex);
   // Rows whose GPU or series the store has refused leave the batch, counted.
-  void LeaveOutSetAside(Batch* batch) FW_REQUIRES(turn_->mutex);
+  void LeaveOutSetAside(const DescribingRecords& describing, Batch* batch);
   Status WriteBatch(Batch* batch);
   bool NextBatch(Batch* out);
   void Upkeep(std::stop_token stop);  // of the upkeep thread

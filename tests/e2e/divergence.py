@@ -10,7 +10,7 @@ named, or where a corrected MFU stands beside the claimed one. Seeds that nothin
 Jobs of other presets than llm report no MFU: there any word of a wrong one is wrong.
 
   divergence.py [PRESET...]     FLOPWATCH_TEST_SEEDS=20: so many fleets of each preset (1), from
-  FLOPWATCH_TEST_FIRST_SEED on (701); FLOPWATCH_TEST_GPUS (256), FLOPWATCH_TEST_HOURS (24);
+  FLOPWATCH_TEST_FIRST_SEED on (801); FLOPWATCH_TEST_GPUS (256), FLOPWATCH_TEST_HOURS (12);
   FLOPWATCH_TEST_DUMP=FILE: what each job was told, as lines of JSON
 """
 import json
@@ -23,9 +23,9 @@ from harness import Process, check, run, scratch
 
 PRESETS = sys.argv[1:] or ["llm", "research"]
 SEEDS = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "1"))
-FIRST = int(os.environ.get("FLOPWATCH_TEST_FIRST_SEED", "701"))
+FIRST = int(os.environ.get("FLOPWATCH_TEST_FIRST_SEED", "801"))
 GPUS = os.environ.get("FLOPWATCH_TEST_GPUS", "256")
-HOURS = int(os.environ.get("FLOPWATCH_TEST_HOURS", "24"))
+HOURS = int(os.environ.get("FLOPWATCH_TEST_HOURS", "12"))
 DUMP = os.environ.get("FLOPWATCH_TEST_DUMP")
 START = 1_794_873_600
 END = START + HOURS * 3600
@@ -157,6 +157,7 @@ def main():
           f"{len(everything) - len(judged)} not computable, {silent} report nothing")
     for surface in SURFACES:
         print(f"  {surface}: {sum(bool(j['told'][surface]) for j in healthy)}")
+    check(found == wrong, "a planted miscount is not found")
     check(len(told) <= max(1, .005 * len(healthy)), "healthy jobs are told that their MFU is wrong")
 
 
