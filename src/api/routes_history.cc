@@ -44,6 +44,7 @@ StatusOr<history::Intake::Part> PartOf(const Call& call) {
   part.window = {*from * kMicrosPerMilli, *to * kMicrosPerMilli};
   if (part.window.to > FloorTo(part.window.from, kMicrosPerHour) + kMicrosPerHour)
     return InvalidArgument("history: a window is within one hour (UTC)");
+  part.options.sender = ingest::SenderOf(call.request.remote);
   part.options.max_span = call.args[kGapMs] * kMicrosPerMilli;
   if (const auto labels = call.args[kReplicaLabel]) {
     part.options.replica_labels =

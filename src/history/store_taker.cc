@@ -108,9 +108,11 @@ StatusOr<Taken> StoreTaker::Take(Window window) {
   }
   Taken taken{.samples = scrapes_.samples(), .unnamed = scrapes_.unnamed()};
   last_ = reached_ = window.to;
+  const ingest::SourceKind kind =
+      shared_ != nullptr ? ingest::SourceKind::kRemoteWrite : ingest::SourceKind::kExporter;
   scrapes_.Drain([&](const Scrapes::Scrape& scrape) {
-    const ingest::TargetStats stats =
-        pipeline_->Ingest({scrape.name, scrape.node}, scrape.body, scrape.ts, 0);
+    const ingest::TargetStats stats = pipeline_->Ingest(
+        {scrape.name, scrape.node, kind, options_.sender}, scrape.body, scrape.ts, 0);
     ++taken.scrapes;
     taken.rows += stats.rows;
     for (const auto& [reason, n] : stats.refused) taken.refused[std::string(reason)] += n;

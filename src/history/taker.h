@@ -44,6 +44,9 @@ class Taker {
 };
 
 struct TakerOptions {
+  // Who sends what is taken beside what is live (ingest::SenderOf()): what it makes known is on its
+  // budget.
+  std::string sender;
   std::vector<std::string> replica_labels;  // besides those that are usual (scrapes.h)
   // A longer gap of a GPU is unobserved time. Raised for servers that scrape more seldom.
   Micros max_span = 90 * kMicrosPerSecond;

@@ -39,7 +39,7 @@ TargetStats Pipeline::Ingest(const Origin& origin, std::string_view body, Micros
     refused.come_again = true;
     return refused;
   }
-  Newcomers newcomers(budgets(), SenderOfOrigin(origin));
+  Newcomers newcomers(own_budgets(), SenderOfOrigin(origin));
   TargetStats stats = found->Ingest(body, ts, std::clamp(shard, 0, kMaxShards - 1), &newcomers);
   if (found->too_much()) Forget(origin.Text());
   return stats;
@@ -83,7 +83,7 @@ bool Pipeline::MayBeNew(const Origin& origin, IngestRefusal* reason, Gone* gone)
   }
   // Those that are scraped were asked for by who runs the server.
   if (origin.kind == SourceKind::kExporter) return true;
-  Newcomers newcomer(budgets(), SenderOfOrigin(origin));
+  Newcomers newcomer(own_budgets(), SenderOfOrigin(origin));
   *reason = IngestRefusal::kSourceBudget;
   return newcomer.May(NewThing::kSource, 1, limit - known);
 }
@@ -99,7 +99,7 @@ std::shared_ptr<Source> Pipeline::FindOrMake(const Origin& origin, std::string_v
   if (const auto it = sources_.find(AbslKey(text)); it != sources_.end()) return it->second;
   if (welcome_.erase(AbslKey(text)) == 0 && !MayBeNew(origin, reason, &gone)) return nullptr;
   auto source =
-      std::make_shared<Source>(parts_, &claims_, &totals_, budgets(), ++last_source_, origin);
+      std::make_shared<Source>(parts_, &claims_, &totals_, own_budgets(), ++last_source_, origin);
   sources_.emplace(std::string(text), source);
   return source;
 }
@@ -289,7 +289,8 @@ BackfillSide::BackfillSide(const PipelineOptions& o, IngestSide* of)
                 .jobs = of->jobs,
                 .live = live,
                 .writer = writer,
-                .application = of->application}) {
+                .application = of->application,
+                .budgets = of->pipeline.budgets()}) {
   writer.Start([this] { pipeline.Tick(); });
 }
 

@@ -52,6 +52,7 @@ struct IngestParts {
   LiveState& live;
   Writer& writer;
   ApplicationIntake& application;
+  Budgets* budgets = nullptr;  // of another pipeline, that senders are held to here too; or none
 };
 
 // The sources, each with its way through the stages. Threads: any.
@@ -81,6 +82,7 @@ class Pipeline {
   void Tick();
 
   Micros Clock() const { return parts_.options.Clock(); }  // the server's
+  Budgets* budgets() { return &budgets_; }                 // what each sender may make known
   PipelineStats stats() const;
   TargetStats StatsOf(std::string_view source) const;
   std::vector<SourceInfo> Sources() const;  // without conflicts
@@ -94,7 +96,10 @@ class Pipeline {
   std::string_view SenderOfOrigin(const Origin& origin) const {
     return origin.sender.empty() ? origin.name : origin.sender;
   }
-  Budgets* budgets() { return parts_.options.backfill ? nullptr : &budgets_; }
+  Budgets* own_budgets() {
+    if (parts_.budgets != nullptr) return parts_.budgets;
+    return parts_.options.backfill ? nullptr : &budgets_;
+  }
   // Whether there is a place for a new source; else for what reason not.
   // Sources that made room for it go into `gone`.
   using Gone = std::vector<std::shared_ptr<Source>>;  // to end outside the lock
@@ -146,8 +151,8 @@ struct IngestSide {
 };
 
 // History on its way into what an ingest side has already, beside what is live there: the same
-// GPUs, jobs and store; sources, claims and live state of its own. The store's upkeep is the
-// other's.
+// GPUs, jobs and store, and what senders may make known; sources, claims and live state of its own.
+// The store's upkeep is the other's.
 struct BackfillSide {
   // All outlive it. `options`: as for back-fill, with the limits of `of`.
   BackfillSide(const PipelineOptions& options, IngestSide* of);

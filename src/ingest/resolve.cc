@@ -95,9 +95,12 @@ Claims::Verdict Resolver::Admit(const Identity& who, Micros ts, bool own_timesta
 
 void Resolver::Own(const DecodedRow& row, Micros ts, Micros weight, Newcomers* newcomers,
                    Identity* who) {
-  const int32_t set =
-      jobs_->Observe(who->entity.id, ts, weight, row.owners,
-                     [newcomers](size_t room) { return newcomers->May(NewThing::kJob, 1, room); });
+  // History brings the jobs of weeks at once, and a row without its job would stay so: what bounds
+  // them there are the GPUs, which are on a budget, and the jobs that one GPU may bring.
+  const bool is_history = options_->stored_time != nullptr;
+  const int32_t set = jobs_->Observe(who->entity.id, ts, weight, row.owners, [&](size_t room) {
+    return is_history || newcomers->May(NewThing::kJob, 1, room);
+  });
   if (set == who->job_set) return;
   who->job_set = set;
   who->jobs = jobs_->SetMembers(set);

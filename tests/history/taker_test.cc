@@ -142,6 +142,33 @@ TEST_F(TakerTest, NothingThatMayStillComeInLive) {
   EXPECT_EQ(Take(&intake, "one", false, kThen)->rows, 120u);
 }
 
+// Who sends history may make known as much as who sends samples; what is refused is not stored, so
+// that it can come later.
+TEST_F(TakerTest, WhatIsNewIsOnABudget) {
+  ingest::PipelineOptions pipeline;
+  pipeline.clock = [this] { return now_; };
+  pipeline.allowances[static_cast<size_t>(ingest::NewThing::kEntity)] = {2, 0};
+  side_.reset();
+  side_ = ingest::IngestSide::Start(pipeline, &catalog_, store_.get()).value();
+  Intake intake(side_.get(), store_.get(), [this] { return now_; });
+  Intake::Part part{.session = "one", .first = true, .window = {kThen, kThen + kMicrosPerHour}};
+  part.options.sender = "10.0.0.7";
+  const auto taken = intake.Take(part, [&](Taker* taker) {
+    MetricSeries series;
+    for (const char* uuid : {"GPU-a", "GPU-b", "GPU-c", "GPU-d"}) {
+      series.Clear();
+      series.name = "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE";
+      series.labels = {{"UUID", uuid}, {"instance", "exporter:9400"}};
+      series.points = {{kThen + kMicrosPerSecond, 0.5}};
+      taker->Add(series);
+    }
+    return absl::OkStatus();
+  });
+  ASSERT_TRUE(taken.ok()) << taken.status();
+  EXPECT_EQ(taken->rows, 2u);
+  EXPECT_EQ(taken->refused.at("entity_budget"), 2u);
+}
+
 // A body that does not read takes nothing, and what it gave before does not stay for the next.
 TEST_F(TakerTest, HalfAWindowIsNone) {
   Intake intake(side_.get(), store_.get(), [this] { return now_; });
