@@ -160,6 +160,19 @@ TEST(JobAdvice, WhatExplainsTheMostComesFirst) {
   EXPECT_EQ(JobNote(UsageView::From(*json)), "busy, not computing, tensor activity missing 2 %");
 }
 
+TEST(JobAdvice, AnMfuAlarmIsANoteInItsPlace) {
+  const auto answer = Json::Parse(
+      R"({"job":{"job":"7","usage":{"ofu":0.25,"gpu_util":0.4,"gpu_seconds":3600,)"
+      R"("observed_gpu_seconds":3600,"computable_gpu_seconds":3600,"coverage":1}},"gpus":[],)"
+      R"("series":{},"mfu_alarm":{"verdict":"alarm","headline":"MFU is 2.94 times too high",)"
+      R"("corrected_mfu":0.18,"gpu_seconds":1000}})");
+  ASSERT_TRUE(answer.ok());
+  // 2,160 GPU-seconds without a kernel are more than 1,000 claimed too many.
+  EXPECT_THAT(Findings(*answer),
+              testing::ElementsAre(HasSubstr("run no kernel"),
+                                   "MFU against OFU, alarm: MFU is 2.94 times too high."));
+}
+
 Report CannedReport() {
   UserSums users;
   users.Add(Canned("jobs.json"));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "cli/views/job_card.h"
 #include "cli/views/usage.h"
 
@@ -168,6 +169,13 @@ std::vector<Advice> AdviceFor(const Json& answer) {
          "Power or heat holds the clock down: compare power with its limit, and look at "
          "temperatures.",
          false, u.computable_s * *u.tensor_active * (1 - *clock)});
+  }
+  if (const Json& alarm = answer["mfu_alarm"]; alarm.is_object()) {
+    out.push_back({"MFU against OFU, " + alarm["verdict"].text() + ": " +
+                       Printable(alarm["headline"].text(), 1000) + ".",
+                   "\"flopwatch divergence --job " + Printable(answer["job"]["job"].text(), 200) +
+                       "\" has the numbers, the causes and what to do.",
+                   true, alarm["gpu_seconds"].number_or(0)});
   }
   AddLaggards(gpus, &out);
   AddStandstill(answer, u, &out);
