@@ -12,7 +12,9 @@
 #include "api/routes.h"
 #include "api/usage_json.h"
 #include "base/text.h"
+#include "fleet/divergence/words.h"
 #include "fleet/sankey/sankey.h"
+#include "query/divergence.h"
 #include "query/sankey.h"
 
 namespace flopwatch::api {
@@ -273,6 +275,8 @@ struct JobAnswer {
   store::Window gpu_window;  // in whole slots, or whole minutes
   std::vector<store::GpuUsage> gpus;
   std::vector<query::ClaimUsage> claims;
+  // Of what the job claims in the window; absent where it claims nothing.
+  std::optional<query::JobDivergence> divergence;
 };
 
 // The times when the job held GPUs, and what each GPU was to it.
@@ -311,6 +315,26 @@ void WriteGpuOfJob(JsonWriter& json, const query::Memory& memory, const store::G
   json.EndObject();
 }
 
+// A note for whoever reads the job's card or page: that its MFU and OFU cannot both be right. The
+// same verdict as that of /api/v1/jobs/{job}/divergence over this window; null where it is no
+// alarm.
+void WriteMfuAlarm(JsonWriter& json, const JobAnswer& answer) {
+  json.Key("mfu_alarm");
+  if (!answer.divergence.has_value() || !answer.divergence->diagnosis.flagged()) {
+    json.Null();
+    return;
+  }
+  const query::JobDivergence& d = *answer.divergence;
+  json.BeginObject().Field("verdict", fleet::VerdictName(d.diagnosis.verdict));
+  json.Field("headline", fleet::Describe(d.evidence, d.diagnosis).headline);
+  const fleet::Explanation* named = d.diagnosis.named();
+  json.Field("corrected_mfu", named != nullptr ? named->corrected_mfu : std::nullopt);
+  // What the claim has too many or too few of, at peak arithmetic.
+  json.Field("gpu_seconds",
+             std::abs(d.diagnosis.difference_expected.value_or(0)) * d.evidence.gpu_seconds);
+  json.EndObject();
+}
+
 net::Response WriteJob(const query::Memory& memory, JobAnswer answer) {
   JobRow& row = answer.row;
   row.usage.ci95 = query::HalfWidth95(answer.series);
@@ -332,6 +356,7 @@ net::Response WriteJob(const query::Memory& memory, JobAnswer answer) {
   json.TextField("application_reason", query::MainClaim(answer.claims) != nullptr ? ""
                                        : answer.claims.empty() ? "nothing_reported"
                                                                : "nothing_in_window");
+  WriteMfuAlarm(json, answer);
   json.Key("series");
   WriteSeries(json, answer.series);
   WriteSpan(json, "gpus_window", answer.gpu_window);
@@ -362,7 +387,8 @@ std::optional<Result> JobNow(const query::Memory& memory, const Call& call) {
                            .series = memory.JobSeries(record->id, *view, step),
                            .gpu_window = gpus->window,
                            .gpus = std::move(gpus->gpus),
-                           .claims = {}});
+                           .claims = {},
+                           .divergence = {}});
 }
 
 Status NeverSeen(const query::Memory& memory, std::string_view job) {
@@ -397,6 +423,13 @@ Result JobOverWindow(const query::Query& query, const Call& call) {
     FW_ASSIGN_OR_RETURN(answer.gpus, query.store().UsageByGpu(answer.gpu_window, record->id));
   }
   FW_ASSIGN_OR_RETURN(answer.claims, query.Application(record->key, view.window));
+  if (query::MainClaim(answer.claims) != nullptr) {
+    FW_ASSIGN_OR_RETURN(
+        std::vector<query::JobDivergence> found,
+        query::GatherDivergence(
+            query, {.window = view.window, .job = record->key, .exact = false, .thresholds = {}}));
+    if (!found.empty()) answer.divergence = std::move(found[0]);
+  }
   return WriteJob(memory, std::move(answer));
 }
 

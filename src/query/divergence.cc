@@ -25,8 +25,9 @@ constexpr Micros kShortWindow = kMicrosPerHour;
 // Of a window's thirds: whole minutes of less say little of the samples' own time.
 constexpr Micros kLeastThird = 30 * kMicrosPerMinute;
 constexpr double kTrendCoverage = 0.9;  // of the GPU time of a third
-// A GPU below this part of the most active one's tensor activity did no work.
-constexpr double kNoWork = 0.02;
+// A GPU below this part of the most active one's tensor activity did no work for the job. In a
+// window of minutes the first sample of a GPU may stand for the work of whoever had it before.
+constexpr double kNoWork = 0.25;
 
 struct PartOfWindow {
   double mfu = 0, ratio = 0;
@@ -137,9 +138,10 @@ std::optional<PartOfWindow> PartOf(const Query& query, const Said& said, int32_t
   if (!reported.ok() || reported->empty()) return std::nullopt;
   const ApplicationSums& sums = (*reported)[0].sums;
   const store::JobWindow part{job, {sums.first_ts, sums.last_ts}};
-  // A sample that stands for hours, or samples for minutes alone, are no third.
+  // Samples for minutes alone are no third, and neither is one that stands for time before it, a
+  // pause as a rule: its mean is of what nothing else here is of.
   const Micros length = third.to - third.from, own = part.window.to - part.window.from;
-  if (own < length / 2 || own > length + length / 2) return std::nullopt;
+  if (own < length / 2 || part.window.from < third.from - length / 10) return std::nullopt;
   const auto held = query.memory().Holdings(absl::MakeConstSpan(&part, 1));
   const auto seen = query.store().UsageByJobWindows(absl::MakeConstSpan(&part, 1), false);
   if (held.empty() || !seen.ok() || seen->empty()) return std::nullopt;

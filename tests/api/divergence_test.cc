@@ -183,6 +183,22 @@ TEST_F(DivergenceApiTest, LongestClaimStandsForTheJob) {
   EXPECT_EQ(Text(d, "/window/to"), "2026-09-21T14:34:00Z");
 }
 
+TEST_F(DivergenceApiTest, AnAlarmIsANoteOfTheJob) {
+  Say(Claim("100"), ApplicationField::kMfu, 0.385);  // agrees
+  Say(Claim("200"), ApplicationField::kMfu, 0.53);   // OFU 25 %
+  ingest_->application.Load(duck_->LoadDimensions()->claims);
+  const auto healthy = Json(fmt::format("/api/v1/jobs/100?from={}", kWindow));
+  EXPECT_TRUE(healthy.at("mfu_alarm").is_null());
+  const auto wrong = Json(fmt::format("/api/v1/jobs/200?from={}", kWindow));
+  ASSERT_TRUE(wrong.at("mfu_alarm").is_object());
+  EXPECT_EQ(Text(wrong, "/mfu_alarm/verdict"), "alarm");
+  EXPECT_EQ(Text(wrong, "/mfu_alarm/headline"), Text(Of("200"), "/headline"));
+  EXPECT_NEAR(Number(wrong, "/mfu_alarm/gpu_seconds"),
+              Number(Of("200"), "/difference_expected") * Number(Of("200"), "/gpu_seconds"), 1e-6);
+  // Nothing is claimed.
+  EXPECT_TRUE(Json(fmt::format("/api/v1/jobs/300?from={}", kWindow)).at("mfu_alarm").is_null());
+}
+
 TEST_F(DivergenceApiTest, SetOfJobs) {
   Say(Claim("100"), ApplicationField::kMfu, 0.385);
   Say(Claim("200"), ApplicationField::kMfu, 0.53);

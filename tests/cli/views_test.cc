@@ -143,8 +143,34 @@ TEST(JobAdvice, ClockCoverageAndCounters) {
                 R"("computable_gpu_seconds":1800,"coverage":0.25,"lost_s":{"dead_counter":1800}})");
   EXPECT_THAT(
       Findings(dead),
-      testing::ElementsAre("OFU is not computable for 0.5 GPU-h (50 %): dead tensor counter.",
-                           "1.0 GPU-h (50 %) were not observed at all."));
+      testing::ElementsAre("1.0 GPU-h (50 %) were not observed at all.",
+                           "OFU is not computable for 0.5 GPU-h (50 %): dead tensor counter."));
+}
+
+TEST(JobAdvice, WhatExplainsTheMostComesFirst) {
+  // 72 of 3,600 s without a tensor counter; of the 3,528 others 92 % busy and not computing.
+  const std::string usage =
+      R"({"ofu":0.08,"gpu_util":1.0,"gpu_seconds":3600,"observed_gpu_seconds":3600,)"
+      R"("computable_gpu_seconds":3528,"coverage":0.98,"lost_s":{"tensor_missing":72}})";
+  EXPECT_THAT(Findings(WithUsage(usage)),
+              testing::ElementsAre(HasSubstr("The duty cycle is 100 % but OFU only 8.0 %"),
+                                   HasSubstr("tensor activity missing")));
+  const auto json = Json::Parse(usage);
+  ASSERT_TRUE(json.ok());
+  EXPECT_EQ(JobNote(UsageView::From(*json)), "busy, not computing, tensor activity missing 2 %");
+}
+
+TEST(JobAdvice, AnMfuAlarmIsANoteInItsPlace) {
+  const auto answer = Json::Parse(
+      R"({"job":{"job":"7","usage":{"ofu":0.25,"gpu_util":0.4,"gpu_seconds":3600,)"
+      R"("observed_gpu_seconds":3600,"computable_gpu_seconds":3600,"coverage":1}},"gpus":[],)"
+      R"("series":{},"mfu_alarm":{"verdict":"alarm","headline":"MFU is 2.94 times too high",)"
+      R"("corrected_mfu":0.18,"gpu_seconds":1000}})");
+  ASSERT_TRUE(answer.ok());
+  // 2,160 GPU-seconds without a kernel are more than 1,000 claimed too many.
+  EXPECT_THAT(Findings(*answer),
+              testing::ElementsAre(HasSubstr("run no kernel"),
+                                   "MFU against OFU, alarm: MFU is 2.94 times too high."));
 }
 
 Report CannedReport() {

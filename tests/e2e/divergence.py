@@ -102,9 +102,15 @@ def fleet(preset, seed):
         card = run("--server", server.url, "divergence", "--job", name, *window, "-o",
                    "table").stdout
         job = run("--server", server.url, "job", name, *window, "-o", "table").stdout
-        page = " ".join(texts_of(server.json(f"{path}?{asked}")))
+        detail = server.json(f"{path}?{asked}")
+        page = " ".join(texts_of(detail))
+        # An alarm is a note of the card and the page, in the same words; nothing else is.
+        note = detail["mfu_alarm"]
+        check((note is not None) == answer["flagged"] == ("MFU against OFU, " in job) and
+              (note is None or note["headline"] == answer["headline"]),
+              f"{preset} {seed}: {name}: {answer['verdict']}, {note}\n{job}")
         told = [told_by_numbers(row), told_by_numbers(answer), told_by(card), told_by(job),
-                told_by(page), told_by(report[name])]
+                (note and note["verdict"]) or told_by(page), told_by(report[name])]
         out.append({"preset": preset, "seed": seed, "job": name, "gpus": row["gpus"],
                     "inflated": said["inflated"], "cause": said["cause"],
                     "worked_on": said["gpus"], "full_recompute": said["full_recompute"],

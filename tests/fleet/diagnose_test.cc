@@ -378,6 +378,22 @@ TEST(Diagnose, TheScatterIsThatOfTheDifferenceAsItStands) {
   ExpectNoMistakeIsClaimed(job);
 }
 
+TEST(Diagnose, OneOfSeveralCausesDoesNotOutweighTheScatter) {
+  // The framework is known to leave the head out; a possible mistake gives the same ratio.
+  JobEvidence job = DiagnosedJob(0.0278, 0.0346);
+  job.gpus = 8;
+  job.ofu.ci95 = 0.0027;
+  job.claim.recompute = Recompute::kNone;
+  job.model =
+      ModelFlops{.name = "m", .exact = 10, .attention_core = 1, .seq_len = 8192, .counted = 13.6};
+  job.model->others = {
+      {.id = "head_left_out", .title = "head", .flops = 9, .error = true, .fits_claim = true}};
+  EXPECT_EQ(Of(job).verdict, Verdict::kAlarm);
+  job.model->others.push_back({.id = "two_matrices", .title = "two", .flops = 8.8, .error = true});
+  EXPECT_EQ(Of(job).verdict, Verdict::kScatter);
+  ExpectNoMistakeIsClaimed(job);
+}
+
 TEST(Diagnose, DifferenceBeyondTheScatterAndBelowAnAlarmIsSaidSo) {
   JobEvidence job = DiagnosedJob(0.50, 0.465);
   job.gpus = 1536;  // 0.3 + 2.5 x 0.2 points

@@ -674,6 +674,15 @@ function answer(url, scenario) {
               last_step: 1857,
             },
       application_reason: j.k % 3 === 1 ? 'nothing_reported' : null,
+      mfu_alarm:
+        j.k % 6 === 0
+          ? {
+              verdict: 'alarm',
+              headline: 'MFU is 1.62 times too high: a hybrid counted as attention and a dense MLP',
+              corrected_mfu: j.base * 0.6,
+              gpu_seconds: 36000,
+            }
+          : null,
       series: series(from, to, j.base, j.gpus, false),
       gpus: Array.from({ length: j.gpus }, (_, g) => {
         const slow = g === 13 ? 0.55 : 1;

@@ -365,6 +365,13 @@ export interface JobGpu {
 export interface JobDetail {
   window: TimeWindow;
   job: Job & { started: string | null; ended: string | null };
+  // MFU and OFU of the window cannot both be right.
+  mfu_alarm: {
+    verdict: 'alarm' | 'impossible';
+    headline: string;
+    corrected_mfu: number | null;
+    gpu_seconds: number;
+  } | null;
   series: Series;
   gpus: JobGpu[];
 }

@@ -69,11 +69,12 @@ StatusOr<Report> AskForReport(Context& context, const ReportOptions& o) {
   FW_ASSIGN_OR_RETURN(const Json targets,
                       get(QueryString("/api/v1/targets").Add("limit", std::to_string(o.top))));
 
-  // A server of an earlier version has no such answer; the report is then as it was.
+  // Flagged jobs come first: a page of them is enough to mark those that lost most. A server of an
+  // earlier version has no such answer; the report is then as it was.
   StatusOr<Json> divergence = get(QueryString("/api/v1/divergence")
                                       .Add("from", from)
                                       .Add("to", to)
-                                      .Add("limit", std::to_string(o.top)));
+                                      .Add("limit", std::to_string(kJobsPage)));
   if (!divergence.ok() && !absl::IsNotFound(divergence.status())) return divergence.status();
 
   Report report = MakeReport(fleet, worst, users, targets, static_cast<size_t>(o.top),

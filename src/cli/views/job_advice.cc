@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "cli/views/job_card.h"
 #include "cli/views/usage.h"
 
@@ -68,7 +69,7 @@ void AddIdle(const std::vector<GpuLine>& gpus, std::vector<Advice>* out) {
                                     idle.size(), gpus.size(), GpuHours(seconds), Names(idle)),
                   all ? "End the job, or find out what it waits for."
                       : "Ask for fewer GPUs, or check that the launcher starts a rank on each one.",
-                  true});
+                  true, seconds});
 }
 
 void AddLaggards(const std::vector<GpuLine>& gpus, std::vector<Advice>* out) {
@@ -82,12 +83,14 @@ void AddLaggards(const std::vector<GpuLine>& gpus, std::vector<Advice>* out) {
   const double median = ofus[ofus.size() / 2];
   if (median < 0.02) return;
   std::vector<std::string> slow;
+  double seconds = 0;  // of the slow GPUs, below the median
   for (const GpuLine& g : gpus) {
     if (!g.usage.ofu || g.usage.computable_s < kMinimumSeconds ||
         *g.usage.ofu >= kLaggardShare * median)
       continue;
     if (g.usage.gpu_util && *g.usage.gpu_util <= kUnusedDuty) continue;  // said already
     slow.push_back(fmt::format("{} ({})", g.name, Percent(g.usage.ofu)));
+    seconds += g.usage.computable_s * (median - *g.usage.ofu) / median;
   }
   if (slow.empty() || slow.size() > gpus.size() / 4)
     return;  // a quarter is a pattern of the job, not a straggler
@@ -96,7 +99,7 @@ void AddLaggards(const std::vector<GpuLine>& gpus, std::vector<Advice>* out) {
                    slow.size() == 1 ? "is" : "are", Percent(median), Names(slow)),
        "Look at clock, temperature and links of those GPUs; in a synchronous job the slowest sets "
        "the pace.",
-       true});
+       true, seconds});
 }
 
 // The longest stretch in which a computing job did nothing: start, checkpoint, hang, end of work.
@@ -120,7 +123,7 @@ void AddStandstill(const Json& answer, const UsageView& u, std::vector<Advice>* 
                               Minute(to).substr(11), FormatDuration(to - from),
                               lost > 0 ? fmt::format(", {} GPU-h", GpuHours(lost)) : ""),
                   "A start, a checkpoint, an evaluation or a hang: compare with the job's own log.",
-                  lost > 0.05 * u.gpu_seconds});
+                  lost > 0.05 * u.gpu_seconds, lost});
 }
 
 }  // namespace
@@ -134,7 +137,8 @@ std::vector<Advice> AdviceFor(const Json& answer) {
     const std::string advice = ReasonAdvice(reason);
     out.push_back({fmt::format("OFU is not computable for {} GPU-h ({}): {}.", GpuHours(seconds),
                                Whole(seconds / u.observed_s), ReasonTitle(reason)),
-                   advice.empty() ? "" : "To mend it: " + advice + ".", reason == "dead_counter"});
+                   advice.empty() ? "" : "To mend it: " + advice + ".", reason == "dead_counter",
+                   seconds});
   }
   AddIdle(gpus, &out);
   const bool all_idle = u.gpu_util && *u.gpu_util <= kUnusedDuty;
@@ -147,14 +151,14 @@ std::vector<Advice> AdviceFor(const Json& answer) {
            "Duty cycle counts any running kernel. Look for small batches, memory-bound or "
            "communication kernels, "
            "and matrix products outside the tensor cores (FP32 without TF32, odd shapes).",
-           true});
+           true, std::max(0.0, u.computable_s * (*u.gpu_util - *u.ofu))});
     } else if (*u.gpu_util < kIdleDuty) {
       out.push_back({fmt::format("The GPUs run no kernel {} of the time (duty cycle {}).",
                                  Whole(1 - *u.gpu_util), Whole(*u.gpu_util)),
                      "Something feeds them too slowly: data loading, checkpoints, evaluation on "
                      "the CPU, or waiting for other "
                      "ranks.",
-                     true});
+                     true, u.observed_s * (1 - *u.gpu_util)});
     }
   }
   if (const auto clock = u.clock_ratio(); clock && *clock<kSlowClock&& * u.tensor_active> 0.1) {
@@ -164,7 +168,14 @@ std::vector<Advice> AdviceFor(const Json& answer) {
              u.sm_clock_mhz ? fmt::format(" ({:.0f} MHz on average)", *u.sm_clock_mhz) : ""),
          "Power or heat holds the clock down: compare power with its limit, and look at "
          "temperatures.",
-         false});
+         false, u.computable_s * *u.tensor_active * (1 - *clock)});
+  }
+  if (const Json& alarm = answer["mfu_alarm"]; alarm.is_object()) {
+    out.push_back({"MFU against OFU, " + alarm["verdict"].text() + ": " +
+                       Printable(alarm["headline"].text(), 1000) + ".",
+                   "\"flopwatch divergence --job " + Printable(answer["job"]["job"].text(), 200) +
+                       "\" has the numbers, the causes and what to do.",
+                   true, alarm["gpu_seconds"].number_or(0)});
   }
   AddLaggards(gpus, &out);
   AddStandstill(answer, u, &out);
@@ -172,17 +183,17 @@ std::vector<Advice> AdviceFor(const Json& answer) {
       unseen > kUnseenShare * u.gpu_seconds && unseen >= kMinimumSeconds) {
     out.push_back({fmt::format("{} GPU-h ({}) were not observed at all.", GpuHours(unseen),
                                Whole(unseen / u.gpu_seconds)),
-                   "\"flopwatch targets\" shows exporters that do not answer.", false});
+                   "\"flopwatch targets\" shows exporters that do not answer.", false, unseen});
   }
   if (u.observed_s > 0 && u.stale_s / u.observed_s > kStaleShare) {
     out.push_back(
         {fmt::format("{} of the samples repeat the one before.", Whole(u.stale_s / u.observed_s)),
          "The exporter collects more slowly than it is scraped: align its interval with "
          "scrape.interval.",
-         false});
+         false, u.stale_s});
   }
   std::stable_sort(out.begin(), out.end(),
-                   [](const Advice& a, const Advice& b) { return a.serious && !b.serious; });
+                   [](const Advice& a, const Advice& b) { return a.gpu_seconds > b.gpu_seconds; });
   return out;
 }
 

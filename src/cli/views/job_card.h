@@ -10,10 +10,12 @@
 
 namespace flopwatch::cli {
 
-// What stands out in a job, strongest first: a sentence with its numbers, then what to do.
+// What stands out in a job, that which explains the most GPU-seconds first: a sentence with its
+// numbers, then what to do.
 struct Advice {
   std::string finding, action;
   bool serious = false;
+  double gpu_seconds = 0;  // that it explains
 };
 std::vector<Advice> AdviceFor(const Json& answer);
 

@@ -55,7 +55,11 @@ Report MakeReport(const Json& fleet, const Json& worst_jobs, const UserSums& use
     if (r.worst_jobs.size() >= top) break;
     r.worst_jobs.push_back({j["job"].text(), j["name"].text(), j["user"].text(),
                             j["workflow"].text(), JoinTexts(j["flags"], ", "),
-                            j["running"].boolean(), UsageView::From(j["usage"])});
+                            j["running"].boolean(), UsageView::From(j["usage"]), ""});
+    for (const Json& d : divergence["jobs"].array()) {
+      if (d["flagged"].boolean() && d["job"].text() == j["job"].text())
+        r.worst_jobs.back().mfu_verdict = d["verdict"].text();
+    }
   }
   r.total_jobs = worst_jobs["total"].integer_or(0);
   r.jobs_read = users.jobs();
@@ -180,7 +184,9 @@ Table ReportJobs(const Report& r) {
                         Column{"duty", "duty", ColumnFormat::kPercent}, Column{"notes", "notes"});
   for (const ReportJob& j : r.worst_jobs) {
     const UsageView& u = j.usage;
-    const std::string notes = JobNote(u);
+    std::string notes = JobNote(u);
+    if (!j.mfu_verdict.empty())
+      notes += (notes.empty() ? "" : ", ") + std::string("MFU against OFU: ") + j.mfu_verdict;
     t.rows.push_back({j.job, TextCell(j.user), u.gpus, u.gpu_seconds,
                       u.computable_s > 0 ? Cell(u.lost_s) : Cell(), NumberCell(u.ofu),
                       NumberCell(u.gpu_util), TextCell(notes)});

@@ -16,6 +16,7 @@ struct ReportJob {
   std::string job, name, user, workflow, flags;
   bool running = false;
   UsageView usage;
+  std::string mfu_verdict;  // "alarm", "impossible"; "" = none
 };
 
 struct ReportUser {

@@ -129,20 +129,29 @@ std::string ReasonAdvice(const std::string& code) {
 }
 
 std::string JobNote(const UsageView& u) {
-  std::string out;
+  // What explains the most GPU-seconds comes first; a short text has room for two.
+  std::vector<std::pair<double, std::string>> notes;
   for (const auto& [reason, seconds] : u.lost_reasons) {
     const double share = u.observed_s > 0 ? seconds / u.observed_s : 0;
     if (share >= 0.01)
-      out +=
-          fmt::format("{}{} {:.0f} %", out.empty() ? "" : ", ", ReasonTitle(reason), share * 100);
+      notes.emplace_back(seconds, fmt::format("{} {:.0f} %", ReasonTitle(reason), share * 100));
   }
-  if (!out.empty()) return out;
-  if (!u.ofu) return u.reason;
-  if (u.gpu_util && *u.gpu_util < 0.02) return "idle";
-  if (u.gpu_util && *u.gpu_util > 0.9 && *u.ofu < 0.15) return "busy, not computing";
-  if (u.gpu_util && *u.gpu_util < 0.5) return "waits half the time";
-  if (u.coverage && *u.coverage < 0.9) return fmt::format("coverage {:.0f} %", *u.coverage * 100);
-  return "";
+  if (!u.ofu && notes.empty()) return u.reason;
+  if (u.gpu_util && *u.gpu_util < 0.02) {
+    notes.emplace_back(u.observed_s, "idle");
+  } else if (u.ofu && u.gpu_util && *u.gpu_util > 0.9 && *u.ofu < 0.15) {
+    notes.emplace_back(u.computable_s * (*u.gpu_util - *u.ofu), "busy, not computing");
+  } else if (u.gpu_util && *u.gpu_util < 0.5) {
+    notes.emplace_back(u.observed_s * (1 - *u.gpu_util), "waits half the time");
+  }
+  if (notes.empty() && u.coverage && *u.coverage < 0.9)
+    return fmt::format("coverage {:.0f} %", *u.coverage * 100);
+  std::stable_sort(notes.begin(), notes.end(),
+                   [](const auto& a, const auto& b) { return a.first > b.first; });
+  std::string out;
+  for (size_t i = 0; i < std::min<size_t>(notes.size(), 2); ++i)
+    out += (i == 0 ? "" : ", ") + notes[i].second;
+  return out;
 }
 
 std::string JoinTexts(const Json& array, std::string_view separator) {

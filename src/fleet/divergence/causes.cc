@@ -41,6 +41,7 @@ Cause& Add(const Row& row, Standing standing, Range mfu_factor, std::vector<Caus
 constexpr Range Exactly(double f) { return {f, f}; }
 
 constexpr double kLeastGrowth = 1.25;  // of a ratio and a claim that are said to rise
+constexpr double kOfUptime = 0.7;      // of the rise of the uptime, in logarithms
 
 // --- signatures of published cases: for jobs whose model is not known ---
 
@@ -124,7 +125,7 @@ void Accumulation(const Facts& f, const Row& row, std::vector<Cause>* out) {
 }
 
 // A sum that is never reset, divided by the time of one step, grows in proportion to the uptime:
-// the claim itself rises, and the ratio by a good part of what the uptime does. An OFU that falls
+// the claim itself rises, and the ratio by most of what the uptime does. An OFU that falls
 // late (a pause, a part that was not scraped) is no such thing.
 void Accumulator(const Facts& f, const Row& row, std::vector<Cause>* out) {
   if (!f.job.trend) return;
@@ -135,7 +136,7 @@ void Accumulator(const Facts& f, const Row& row, std::vector<Cause>* out) {
     return;
   }
   const double expected = std::log(t.late_uptime_s / t.early_uptime_s);
-  if (std::log(t.late / t.early) < expected / 2) return;
+  if (std::log(t.late / t.early) < kOfUptime * expected) return;
   // What it would be at the start is not in the two means; the mean over the job is what it is.
   Add(row, Standing::kSeen, {t.early, t.late}, out).title +=
       fmt::format(": MFU/OFU rose from {:.2f} to {:.2f}", t.early, t.late);

@@ -202,6 +202,15 @@ void KeepWhatIsClaimed(Diagnosis* d) {
                                                [](const Cause& c) { return c.from_model; });
 }
 
+// What outweighs the scatter must be the only explanation: nothing else that comes near costs as
+// little, or one assumption more for no better a fit.
+bool IsAlone(const std::vector<Explanation>& ranked) {
+  const auto score = [](const Explanation& e) { return e.cost + e.misfit * e.misfit; };
+  return std::none_of(ranked.begin() + 1, ranked.end(), [&](const Explanation& e) {
+    return e.near() && score(e) <= score(ranked[0]) + 1;
+  });
+}
+
 // Looks for causes where MFU and OFU do not agree, and decides.
 void Judge(const Observed& o, const std::vector<Cause>& causes, const Thresholds& thresholds,
            Diagnosis* out) {
@@ -223,8 +232,7 @@ void Judge(const Observed& o, const std::vector<Cause>& causes, const Thresholds
   if (!out->vague) out->explanations = Search(causes, healthy, o).Run(&out->undecided);
   const Explanation* best = out->explanations.empty() ? nullptr : &out->explanations[0];
   const bool harmless = best != nullptr && best->fits() && !best->mistaken();
-  // Known to be possible here, and the only one: of several nothing is decided.
-  const bool supported = best != nullptr && best->supported() && out->undecided <= 1;
+  const bool supported = best != nullptr && best->supported() && IsAlone(out->explanations);
   if (wrong_claim || behaviour) {
     out->verdict = Verdict::kAlarm;
   } else if (!IsBeyond(*out->mfu, o, healthy, thresholds) || harmless) {

@@ -424,8 +424,16 @@ export function JobPage({ job }: { job: string }) {
                   <UsageTiles usage={j.usage} />
                 </div>
                 <Verdict data={data} />
-                {j.flags.length > 0 && (
+                {(j.flags.length > 0 || data.mfu_alarm) && (
                   <ul class="advice">
+                    {data.mfu_alarm && (
+                      <li>
+                        <b>MFU against OFU, {data.mfu_alarm.verdict}</b> {data.mfu_alarm.headline}
+                        {data.mfu_alarm.corrected_mfu !== null && (
+                          <>: corrected MFU {percent(data.mfu_alarm.corrected_mfu)}</>
+                        )}
+                      </li>
+                    )}
                     {j.flags.map((f) => (
                       <li key={f}>
                         <Flags flags={[f]} /> {reasons[f]?.advice}
