@@ -74,13 +74,14 @@ StatusOr<Tombstones> ParseTombstones(std::string_view file) {
         fmt::format("they are of version {}; 1 is read", static_cast<uint8_t>(file[4])));
   const std::string_view body =
       file.substr(kTombstonesHead, file.size() - kTombstonesHead - kCrcBytes);
-  if (Crc32c(body) != BigEndian32(body.data() + body.size()))
+  if (!IsChecksum(Crc32c(body), body.data() + body.size()))
     return absl::DataLossError("their checksum is wrong");
   ByteReader in(body);
   while (in.at() < body.size()) {
     const uint64_t series = in.Uvarint();
     const int64_t min = in.Varint(), max = in.Varint();
     if (!in.ok() || series > UINT32_MAX) return absl::DataLossError("they end in the middle");
+    if (min > max) return absl::DataLossError("a deleted time ends before it begins");
     stones[static_cast<uint32_t>(series)].emplace_back(min, max);
   }
   for (auto& [series, spans] : stones) {  // sorted and apart, to be searched
@@ -201,7 +202,7 @@ Status Block::ReadChunk(const ChunkPlace& place) {
   }
   bytes_ += whole;
   const std::string_view body = std::string_view(chunk_).substr(begin, 1 + length);
-  if (Crc32c(body) != BigEndian32(chunk_.data() + begin + 1 + length))
+  if (!IsChecksum(Crc32c(body), chunk_.data() + begin + 1 + length))
     return absl::DataLossError("a chunk's checksum is wrong");
   FW_RETURN_IF_ERROR(
       telemetry::DecodeChunk(static_cast<uint8_t>(body[0]), body.substr(1), &samples_));

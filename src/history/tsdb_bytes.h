@@ -35,6 +35,9 @@ class MemoryFile : public ByteFile {
 };
 
 uint32_t BigEndian32(const char* bytes);
+// Whether the four bytes at `stored` are this checksum. A fuzzer's build takes any: it is to reach
+// what stands behind.
+bool IsChecksum(uint32_t crc, const char* stored);
 uint64_t BigEndian64(const char* bytes);
 
 // Numbers as Go's encoding/binary has them, from bytes that are there. After a failure all reads

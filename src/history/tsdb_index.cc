@@ -36,7 +36,7 @@ StatusOr<std::unique_ptr<TsdbIndex>> TsdbIndex::Open(std::unique_ptr<ByteFile> f
   }
   char contents[kContentsBytes];
   FW_RETURN_IF_ERROR(file->Read(size - sizeof contents, sizeof contents, contents));
-  if (Crc32c({contents, kContentsBytes - 4}) != BigEndian32(contents + kContentsBytes - 4))
+  if (!IsChecksum(Crc32c({contents, kContentsBytes - 4}), contents + kContentsBytes - 4))
     return absl::DataLossError("the checksum of its contents is wrong");
   // Six offsets: symbols, series, label indices and their table (which nobody uses), postings,
   // their table.
@@ -115,7 +115,7 @@ StatusOr<TsdbIndex::Entry> TsdbIndex::ReadSeries(uint32_t number) {
     FW_RETURN_IF_ERROR(file_->Read(at, bytes.size(), bytes.data()));
   }
   const std::string_view body = std::string_view(bytes).substr(begin, length);
-  if (Crc32c(body) != BigEndian32(bytes.data() + begin + length))
+  if (!IsChecksum(Crc32c(body), bytes.data() + begin + length))
     return absl::DataLossError("the checksum of a series is wrong");
   ByteReader in(body);
   Entry entry;

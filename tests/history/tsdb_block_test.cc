@@ -65,6 +65,14 @@ Read ReadOf(Block* block, const Selector& selector, int64_t from, int64_t to) {
   return out;
 }
 
+TEST(TsdbBlock, DeletedTimeThatEndsBeforeItBeginsIsDamage) {
+  for (const auto& span : {std::pair<int64_t, int64_t>(4500, 1500), {INT64_MAX, INT64_MIN}}) {
+    const auto stones = ParseTombstones(testing::Tombstones({{1, span}}));
+    EXPECT_TRUE(absl::IsDataLoss(stones.status())) << stones.status();
+  }
+  EXPECT_EQ(ParseTombstones(testing::Tombstones({{1, {7, 7}}}))->at(1).size(), 1u);
+}
+
 TEST(TsdbBlock, WhatWasWrittenComesBackMetricByMetric) {
   for (const int version : {2, 3}) {
     auto block = Opened(WriteBlock(TwoOfA(), kMeta, version));
