@@ -30,6 +30,7 @@
 #include <string>
 #include <vector>
 
+#include "measure.h"
 #include "query/sankey.h"
 #include "query/usage_by.h"
 #include "store/store.h"
@@ -53,23 +54,6 @@ constexpr int kModels = 4, kGpusANode = 8, kUsers = 500, kAccounts = 60, kMinute
 constexpr int kFlushRows = 20'000;
 constexpr double kMeanJobGpus = 64, kMeanJobHours = 24;
 constexpr Micros kBegin = 1767312000LL * kMicrosPerSecond;  // 2026-01-02, midnight
-
-void Check(const Status& status) {
-  if (status.ok()) return;
-  fmt::print(stderr, "{}\n", std::string(status.message()));
-  std::exit(1);
-}
-template <typename T>
-T Check(StatusOr<T> value) {
-  Check(value.status());
-  return *std::move(value);
-}
-
-double CpuSeconds() {
-  timespec t;
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
 
 // One job: neighbouring GPUs over whole hours.
 struct Job {

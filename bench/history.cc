@@ -19,6 +19,7 @@
 #include "hardware/accelerator.h"
 #include "history/history.h"
 #include "history/importer.h"
+#include "measure.h"
 #include "store/store.h"
 #include "telemetry/field.h"
 
@@ -27,23 +28,6 @@ namespace {
 
 constexpr size_t kFlushRows = 65'536;
 constexpr Micros kSlice = kMicrosPerHour;
-
-double CpuSeconds() {
-  timespec t;
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
-
-void Check(const Status& status) {
-  if (status.ok()) return;
-  fmt::print(stderr, "{}\n", std::string(status.message()));
-  std::exit(1);
-}
-template <typename T>
-T Check(StatusOr<T> value) {
-  Check(value.status());
-  return *std::move(value);
-}
 
 // The rows of one slice: of a GPU one a time, in order.
 class Rows {

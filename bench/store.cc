@@ -36,6 +36,7 @@
 #include <thread>
 #include <vector>
 
+#include "measure.h"
 #include "store/store.h"
 
 namespace flopwatch {
@@ -65,28 +66,12 @@ struct Settings {
 constexpr int kModels = 4;
 constexpr int kSharedEvery = 100, kStaleEvery = 100, kMigEvery = 200;  // GPUs
 
-double CpuSeconds() {
-  timespec t;
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
 double WallSeconds() { return static_cast<double>(MonotonicNow()) / 1e6; }
 
 double PeakRssMb() {
   rusage u;
   ::getrusage(RUSAGE_SELF, &u);
   return static_cast<double>(u.ru_maxrss) / 1024;
-}
-
-void Check(const Status& status) {
-  if (status.ok()) return;
-  fmt::print(stderr, "{}\n", std::string(status.message()));
-  std::exit(1);
-}
-template <typename T>
-T Check(StatusOr<T> value) {
-  Check(value.status());
-  return *std::move(value);
 }
 
 class Random {  // xoshiro256+

@@ -16,17 +16,13 @@
 #include <string>
 #include <vector>
 
+#include "measure.h"
 #include "query/stragglers.h"
 #include "store/store.h"
 
 namespace flopwatch {
 namespace {
 
-double CpuSeconds() {
-  timespec t;
-  ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-  return static_cast<double>(t.tv_sec) + static_cast<double>(t.tv_nsec) * 1e-9;
-}
 double PeakRssMb() {
   rusage u;
   ::getrusage(RUSAGE_SELF, &u);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <memory>
 #include <utility>
 
 #include "history/store_taker.h"
@@ -170,9 +171,10 @@ StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog
   return importer.Look(*taker->own(), look, ToSeconds(MonotonicNow() - begin));
 }
 
-StatusOr<ImportResult> Import(const ImportOptions& options, Taker* taker) {
+StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
   Importer importer(options);
   FW_RETURN_IF_ERROR(importer.Open());
+  FW_ASSIGN_OR_RETURN(Taker* const taker, open());
   const Window all = options.window;
   Micros length = kFirstSlice;
   const Micros max_span = options.taking.max_span;
@@ -220,9 +222,13 @@ StatusOr<ImportResult> ImportInto(const store::Options& to, const ImportOptions&
                                   const hardware::Catalog& catalog) {
   store::Options keep = to;
   keep.raw_retention = keep.minute_retention = keep.hour_retention = kKeepAll;
-  FW_ASSIGN_OR_RETURN(const auto store, store::OpenDuckDbStore(keep));
-  FW_ASSIGN_OR_RETURN(const auto taker, StoreTaker::Into(options.taking, catalog, store.get()));
-  return Import(options, taker.get());
+  std::unique_ptr<store::Store> store;
+  std::unique_ptr<StoreTaker> taker;  // last: it uses the store until it ends
+  return Import(options, [&]() -> StatusOr<Taker*> {
+    FW_ASSIGN_OR_RETURN(store, store::OpenDuckDbStore(keep));
+    FW_ASSIGN_OR_RETURN(taker, StoreTaker::Into(options.taking, catalog, store.get()));
+    return taker.get();
+  });
 }
 
 }  // namespace flopwatch::history

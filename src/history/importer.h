@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "base/status.h"
 #include "hardware/accelerator.h"
 #include "history/history.h"
@@ -62,7 +63,10 @@ struct ImportResult : Taken {
 };
 
 StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog& catalog);
-StatusOr<ImportResult> Import(const ImportOptions& options, Taker* taker);
+// `open` gives the taker, which outlives the call, once it is known that there is something: a
+// wrong URL leaves nothing behind.
+using OpenTaker = absl::FunctionRef<StatusOr<Taker*>()>;
+StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open);
 // Into a directory that no server has, made where there is none.
 StatusOr<ImportResult> ImportInto(const store::Options& to, const ImportOptions& options,
                                   const hardware::Catalog& catalog);

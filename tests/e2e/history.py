@@ -354,6 +354,8 @@ def through_proxies(url, first):
                 str(START), "--to", str(END), "--bearer-token-file", token, expect=None)
         check(r.returncode not in (0, -6, -11, 134, 139), f"{mode}: ended with {r.returncode}")
         check(words in r.stderr and "s3cret" not in r.stderr, f"{mode}: {r.stderr}")
+        if mode == "forbidden":
+            check(not os.path.exists(folder), "a directory was made for nothing")
         print(f"{mode} by {way}: {r.stderr.strip().splitlines()[1]}")
         rows, said = imported(url, way, folder)  # the real one goes on from there
         same(f"after a {mode} server", answers(folder), first)

@@ -1,7 +1,7 @@
-// One block of Prometheus' data folder: 2 bytes length of the index, 2 of the tombstones, these two,
-// and what is left is the file of chunks. No crash; series have names, their samples are of the
-// window and in order, and two halves of a window have what the whole one has. In a fuzzer's build
-// any checksum is right (IsChecksum); the corpus has right ones.
+// One block of Prometheus' data folder: 2 bytes length of the index, 2 of the tombstones, these
+// two, and what is left is the file of chunks. No crash; series have names, their samples are of
+// the window and in order, and two halves of a window have what the whole one has. In a fuzzer's
+// build any checksum is right (IsChecksum); the corpus has right ones.
 #include <cstdint>
 #include <cstdlib>
 #include <map>
@@ -27,8 +27,8 @@ std::unique_ptr<Block> OpenedBlock(std::string_view index, std::string_view tomb
   BlockFiles files;
   files.index = std::make_unique<MemoryFile>(std::string(index));
   files.tombstones = tombstones;
-  files.chunks = [chunks = std::string(chunks)](
-                     uint32_t number) -> StatusOr<std::unique_ptr<ByteFile>> {
+  files.chunks = [chunks =
+                      std::string(chunks)](uint32_t number) -> StatusOr<std::unique_ptr<ByteFile>> {
     if (number != 1) return absl::NotFoundError("it is not there");
     return std::make_unique<MemoryFile>(chunks);
   };

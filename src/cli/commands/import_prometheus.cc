@@ -272,7 +272,7 @@ Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
                               FormatTime(latest)));
     }
     history::ServerTaker taker(options.taking, {.url = ServerUrl(server)});
-    result = history::Import(options, &taker);
+    result = history::Import(options, [&]() -> StatusOr<history::Taker*> { return &taker; });
   }
   FW_RETURN_IF_ERROR(result.status());
   SayUnread(context, result->unread, options.window);
