@@ -1,10 +1,14 @@
 // kill -9, fifty times, in the middle of appending, rolling up and sealing: nothing that was
 // acknowledged is lost, every start opens, and the rollups equal the rows.
 #include <signal.h>
+#include <sys/inotify.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <chrono>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <random>
 #include <thread>
 
@@ -141,6 +145,44 @@ TEST(CrashTest, KilledFiftyTimes) {
     ASSERT_FW_OK(round == 0 ? store.RollUp() : store.Seal(kT0 + 1000 * kMicrosPerDay));
   }
   RecordProperty("acknowledged_batches", static_cast<int>(acknowledged));
+}
+
+// What the kills above hit once in a hundred thousand: the moment in which the engine writes the
+// headers of a new file. Under its own name a file is there only when it is whole, so that what is
+// left of such a moment is nobody's.
+TEST(CrashTest, ANewFileGetsItsNameWhenItIsWhole) {
+  TempDir dir;
+  const Options options = OptionsFor(dir.path());
+  std::filesystem::create_directories(dir.path() + "/hot");
+  const int watch = ::inotify_init1(IN_NONBLOCK);
+  ASSERT_GE(watch, 0);
+  for (const std::string& folder : {dir.path(), dir.path() + "/hot"})
+    ASSERT_GE(::inotify_add_watch(watch, folder.c_str(), IN_CREATE | IN_MOVED_TO), 0);
+  // Of a process that was killed in that moment.
+  for (const char* left : {"/meta.duckdb.new", "/hot/seg-20260102T05-0001.duckdb.new"})
+    std::ofstream(dir.path() + left) << "half a header";
+  {
+    auto store = OpenDuckDbStore(options);
+    ASSERT_FW_OK(store);
+    const FieldRegistry fields;
+    BatchBuilder b(fields);
+    b.Row(kT0, 1, {{kTensorActive, 0.5}}, 0, 0, 1000);
+    ASSERT_FW_OK((*store)->Append(b.batch(), fields, kT0));
+    ASSERT_FW_OK((*store)->RollUp());
+  }
+  std::map<std::string, uint32_t> came;  // files of the engine: how
+  alignas(inotify_event) char buffer[1 << 16];
+  for (ssize_t n = 0; (n = ::read(watch, buffer, sizeof buffer)) > 0;) {
+    for (ssize_t at = 0; at < n;) {
+      const auto* event = reinterpret_cast<const inotify_event*>(buffer + at);
+      const std::string name = event->len > 0 ? event->name : "";
+      if (name.ends_with(".duckdb")) came[name] |= event->mask;
+      at += static_cast<ssize_t>(sizeof(inotify_event) + event->len);
+    }
+  }
+  ::close(watch);
+  EXPECT_EQ(came.size(), 2u);  // meta and the hour's
+  for (const auto& [name, how] : came) EXPECT_EQ(how, uint32_t{IN_MOVED_TO}) << name;
 }
 
 }  // namespace

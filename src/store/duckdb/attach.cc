@@ -6,12 +6,36 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <filesystem>
 
 #include "base/file.h"
 #include "store/duckdb/cat.h"
 
 namespace flopwatch::store::duck {
+
+namespace {
+
+// A new file gets its name when it is whole: a process that is killed while the engine writes its
+// headers would leave one that nobody can open.
+Status MakeFile(Connection* connection, std::string_view alias, const std::string& path,
+                std::string_view options) {
+  const std::string unfinished = path + ".new";  // one that is left is of a process that was killed
+  std::error_code ignored;
+  std::filesystem::remove(unfinished, ignored);
+  std::filesystem::remove(unfinished + ".wal", ignored);
+  // The log of a file that is gone fits no other; the engine drops it too where it makes a file.
+  std::filesystem::remove(path + ".wal", ignored);
+  FW_RETURN_IF_ERROR(connection->Execute(
+      fmt::format("ATTACH {} AS {} ({})", QuoteText(unfinished), alias, options)));
+  FW_RETURN_IF_ERROR(connection->Execute(fmt::format("DETACH {}", alias)));
+  FW_RETURN_IF_ERROR(SyncPath(unfinished));
+  if (std::rename(unfinished.c_str(), path.c_str()) == 0) return absl::OkStatus();
+  return Unavailable("cannot name {}: {}", path, std::strerror(errno));
+}
+
+}  // namespace
 
 Status AttachFile(Connection* connection, std::string_view alias, const std::string& path,
                   bool read_only) {
@@ -21,12 +45,14 @@ Status AttachFile(Connection* connection, std::string_view alias, const std::str
   // engine's: a column of a row group fills its last block better (1 % less on disk, 5 to 8 % less
   // CPU to append); at 32 KiB files grow by half (bench/store.cc). A file that exists keeps the
   // size it was made with, and is refused when another one is named.
-  const std::string_view options = read_only ? "READ_ONLY"
-                                   : FileBytes(path) == 0
-                                       ? "STORAGE_VERSION 'v1.4.0', BLOCK_SIZE 131072"
-                                       : "STORAGE_VERSION 'v1.4.0'";
-  const Status status =
-      connection->Execute(fmt::format("ATTACH {} AS {} ({})", QuoteText(path), alias, options));
+  constexpr std::string_view kWritten = "STORAGE_VERSION 'v1.4.0'";
+  Status status;
+  if (!read_only && FileBytes(path) == 0)
+    status = MakeFile(connection, alias, path, fmt::format("{}, BLOCK_SIZE 131072", kWritten));
+  if (status.ok()) {
+    status = connection->Execute(fmt::format("ATTACH {} AS {} ({})", QuoteText(path), alias,
+                                             read_only ? "READ_ONLY" : kWritten));
+  }
   if (status.ok() || absl::IsResourceExhausted(status))
     return Annotate(status, fmt::format("opening {}", path));
   const std::string message(status.message());

@@ -14,8 +14,8 @@ namespace flopwatch::store::duck {
 // are refused.
 inline constexpr uint64_t kCheckpointReserveBytes = 64ull << 20;
 
-// Creates the file if it is not there (not with read_only). Replays its log. Errors name the file
-// and say what to try.
+// Creates the file if it is not there (not with read_only), under another name until it is whole.
+// Replays its log. Errors name the file and say what to try.
 Status AttachFile(Connection* connection, std::string_view alias, const std::string& path,
                   bool read_only);
 

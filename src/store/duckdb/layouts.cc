@@ -23,7 +23,7 @@ std::set<std::string> HotSegments(const std::string& directory,
     const std::string file = entry.path().filename().string();
     Micros hour = 0;
     int sequence = 0;
-    if (!file.starts_with("seg-") || !file.ends_with(".duckdb")) continue;
+    if (!file.starts_with("seg-") || !file.ends_with(".duckdb")) continue;  // also unfinished ones
     const std::string name = file.substr(4, file.size() - 4 - 7);
     if (!Segment::ParseName(name, &hour, &sequence)) continue;
     if (std::find(sealed.begin(), sealed.end(), name) == sealed.end()) names.insert(name);
