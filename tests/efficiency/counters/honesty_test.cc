@@ -5,7 +5,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <string>
 
 namespace flopwatch::efficiency {
@@ -269,6 +272,42 @@ TEST(CounterHonesty, IsSatisfiedWithLessWhereItIsAskedTo) {
 }
 
 TEST(CounterHonesty, IsSmall) { EXPECT_LE(sizeof(CounterJudge), 320U); }
+
+// --- docs/counters.md: the tables of rules, as they are declared ---
+
+std::string InCell(std::string_view text) {
+  std::string out;
+  for (const char c : text) out += c == '|' ? std::string("\\|") : std::string(1, c);
+  return out;
+}
+
+std::string RulesAsDocumented() {
+  std::string out;
+  for (const CounterRule& rule : CounterRules()) {
+    out += fmt::format("| `{}` | {} | {} | {:.0f} s, {} | {} | {} |\n", rule.name,
+                       CounterFaultName(rule.fault),
+                       rule.counter.empty() ? "all" : fmt::format("`{}`", rule.counter),
+                       rule.seconds, rule.readings, InCell(rule.says), InCell(rule.source));
+  }
+  return out;
+}
+
+std::string RemediesAsDocumented() {
+  const auto line = [](std::string_view remedy) {
+    return remedy.empty() ? "" : fmt::format("`{}`", InCell(remedy));
+  };
+  std::string out;
+  for (const CounterRule& rule : CounterRules())
+    out += fmt::format("| `{}` | {} | {} |\n", rule.name, line(rule.remedy), line(rule.amd_remedy));
+  return out;
+}
+
+TEST(CounterRulesTest, AreDocumented) {
+  std::ifstream in(FLOPWATCH_SOURCE_DIR "/docs/counters.md");
+  const std::string text{std::istreambuf_iterator<char>(in), {}};
+  for (const std::string& table : {RulesAsDocumented(), RemediesAsDocumented()})
+    EXPECT_NE(text.find(table), std::string::npos) << "docs/counters.md wants\n" << table;
+}
 
 }  // namespace
 }  // namespace flopwatch::efficiency
