@@ -22,7 +22,7 @@ function Details({ target }: { target: Target }) {
   const wrong = counters.findings.map((f) => f.rule).join(', ');
   const says = [
     target.error,
-    counters.faulty > 0 && `counters of ${count(counters.faulty)} GPUs are wrong: ${wrong}`,
+    counters.faulty > 0 && `wrong counters: ${wrong}`, // the column beside it has the number
     counters.undecided > 0 && `counters of ${count(counters.undecided)} GPUs are undecided`,
     frozen > 0 && `${count(frozen)} frozen GPUs`,
     conflicts.length > 0 && `${count(conflicts.length)} contested GPUs`,
