@@ -248,32 +248,6 @@ IngestSide::IngestSide(const PipelineOptions& o, const hardware::Catalog* catalo
                 .writer = writer,
                 .application = application}) {}
 
-namespace {
-
-// How far back a GPU's last row is looked for.
-constexpr Micros kLastRowsWithin = 12 * kMicrosPerHour;
-
-// The last row of each GPU, where an interval is open: the writer was killed.
-StatusOr<jobs::JobIndex::LastSeen> LastRows(store::Store* store,
-                                            const std::vector<jobs::IntervalRecord>& intervals) {
-  jobs::JobIndex::LastSeen last;
-  const bool any_open = std::ranges::any_of(
-      intervals, [](const jobs::IntervalRecord& i) { return i.to == jobs::kOpenEnd; });
-  const Micros newest = store->stats().newest_ts;
-  if (!any_open || newest == 0) return last;
-  FW_RETURN_IF_ERROR(store->VisitGpuRows({newest - kLastRowsWithin, newest + 1}, {},
-                                         store::RowOrder::kAny, [&](const store::GpuRows& rows) {
-                                           for (size_t k = 0; k < rows.count; ++k) {
-                                             Micros& of = last[rows.entity[k]];
-                                             of = std::max(of, rows.ts[k]);
-                                           }
-                                           return absl::OkStatus();
-                                         }));
-  return last;
-}
-
-}  // namespace
-
 IngestSide::~IngestSide() {
   pipeline.Settle();  // with the writer's thread, for which adding rows may have to wait
   writer.Stop();      // it calls the pipeline
@@ -310,13 +284,8 @@ StatusOr<std::unique_ptr<IngestSide>> IngestSide::Start(const PipelineOptions& o
     side->application.Load(dimensions->claims);
     // Nothing was seen after now: newer samples are of a clock that was ahead.
     const Micros latest = options.backfill ? std::numeric_limits<Micros>::max() : options.Clock();
-    // History comes to each GPU at a time of its own: the newest row of all says little.
-    jobs::JobIndex::LastSeen last_seen;
-    if (options.stored_time != nullptr) {
-      FW_ASSIGN_OR_RETURN(last_seen, LastRows(store, dimensions->intervals));
-    }
     side->jobs.Load(dimensions->jobs, dimensions->intervals, dimensions->sets,
-                    std::min(store->stats().newest_ts, latest), last_seen);
+                    std::min(store->stats().newest_ts, latest));
     side->books.Load(dimensions->attempts, dimensions->nodes);
     jobs::RemindIndex(side->books, &side->jobs);
     // Who was seen last in a slot has it. Not by id, which may be that of a GPU that was forgotten.

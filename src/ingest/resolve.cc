@@ -98,9 +98,10 @@ void Resolver::Own(const DecodedRow& row, Micros ts, Micros weight, Newcomers* n
   // History brings the jobs of weeks at once, and a row without its job would stay so: what bounds
   // them there are the GPUs, which are on a budget, and the jobs that one GPU may bring.
   const bool is_history = options_->stored_time != nullptr;
-  const int32_t set = jobs_->Observe(who->entity.id, ts, weight, row.owners, [&](size_t room) {
-    return is_history || newcomers->May(NewThing::kJob, 1, room);
-  });
+  const int32_t set = jobs_->Observe(
+      who->entity.id, ts, weight, row.owners,
+      [&](size_t room) { return is_history || newcomers->May(NewThing::kJob, 1, room); },
+      is_history);
   if (set == who->job_set) return;
   who->job_set = set;
   who->jobs = jobs_->SetMembers(set);

@@ -13,8 +13,7 @@ JobIndex::JobIndex(const Limits& limits, Micros (*monotonic)())
 JobIndex::~JobIndex() = default;
 
 void JobIndex::Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalRecord> intervals,
-                    absl::Span<const JobSetRecord> sets, Micros seen_until,
-                    const LastSeen& last_seen) {
+                    absl::Span<const JobSetRecord> sets, Micros seen_until) {
   impl_->catalog.Load(jobs, sets);
   if (seen_until == 0) {
     for (const IntervalRecord& r : intervals)
@@ -42,8 +41,7 @@ void JobIndex::Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalR
     if (r.source == Source::kLabels) {
       if (r.to == kOpenEnd) {  // the process died while it was being seen
         i.open = true;
-        const auto last = last_seen.find(r.entity);
-        i.to = std::max(r.from, last == last_seen.end() ? seen_until : last->second);
+        i.to = std::max(r.from, seen_until);
         ++e->open;
       }
       e->last_ts = std::max(e->last_ts, i.to);
@@ -91,8 +89,10 @@ Changes JobIndex::TakeChanges(bool shutdown) {
     for (const size_t at : shard.dirty) {
       EntityState& e = shard.entities[at];
       e.dirty = false;
+      if (e.of_the_past) Impl::Materialise(e);
       for (Interval& i : e.intervals.mutable_all()) {
-        if (!i.dirty) continue;
+        const bool grows = i.open && e.of_the_past;
+        if (!i.dirty && !grows) continue;
         i.dirty = false;
         i.persisted = true;
         changes.intervals.push_back({.id = i.id,
@@ -100,7 +100,7 @@ Changes JobIndex::TakeChanges(bool shutdown) {
                                      .job = i.job,
                                      .rank = i.rank,
                                      .from = i.from,
-                                     .to = i.open ? kOpenEnd : i.to,
+                                     .to = i.open && !grows ? kOpenEnd : i.to,
                                      .source = i.source});
       }
     }

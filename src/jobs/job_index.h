@@ -174,11 +174,9 @@ class JobIndex {
   // Restores what the store knew at start; call before anything else. `seen_until` is the newest
   // sample in the store (StoreStats::newest_ts): after a crash an interval stored as open was last
   // seen then. 0 = not known; such an interval then ends at the newest time the records themselves
-  // name. `last_seen`: by entity, where that is known better than for all of them.
-  using LastSeen = absl::flat_hash_map<int32_t, Micros>;
+  // name.
   void Load(absl::Span<const JobRecord> jobs, absl::Span<const IntervalRecord> intervals,
-            absl::Span<const JobSetRecord> sets, Micros seen_until = 0,
-            const LastSeen& last_seen = {});
+            absl::Span<const JobSetRecord> sets, Micros seen_until = 0);
 
   // Replaces all assignments of the static source: one that is no longer listed is retracted for
   // every GPU known by BindEntity. Those whose GPU is not known yet wait until BindEntity names it.
@@ -220,8 +218,13 @@ class JobIndex {
   // span, ts]. Opens, extends and closes label intervals, and returns the job set to stamp on the
   // row (from the strongest source). span 0 = not known: the sample marks an instant, and is joined
   // with its neighbours within kMaxGap.
+  //
+  // `of_the_past`: the sample is history's. Each entity gets its history at a time of its own, so
+  // that after a crash the store's newest sample would say nothing of when this one was last seen:
+  // its intervals are never stored as open, but with the end that they have so far.
   int32_t Observe(int32_t entity, Micros ts, Micros span,
-                  absl::Span<const telemetry::OwnerLabels* const> owners, MayMakeKnown may_make);
+                  absl::Span<const telemetry::OwnerLabels* const> owners, MayMakeKnown may_make,
+                  bool of_the_past = false);
   int32_t Observe(int32_t entity, Micros ts, Micros span,
                   absl::Span<const telemetry::OwnerLabels* const> owners) {
     return Observe(entity, ts, span, owners, [](size_t) { return true; });

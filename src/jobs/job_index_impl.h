@@ -54,10 +54,11 @@ struct EntityState {
   int16_t open = 0;         // label intervals that are open
   int16_t new_jobs_left = 0;
   int8_t silent_sweeps = 0;
-  bool seen = false;      // since the last sweep
-  bool dirty = false;     // some interval is, and the shard's list has this entity
-  bool known = false;     // has had an Observe() or a binding
-  bool observed = false;  // has had an Observe() in this process
+  bool seen = false;         // since the last sweep
+  bool dirty = false;        // some interval is, and the shard's list has this entity
+  bool known = false;        // has had an Observe() or a binding
+  bool observed = false;     // has had an Observe() in this process
+  bool of_the_past = false;  // its newest one was: open intervals are stored with an end
   uint8_t observations = 0;
   IntervalList intervals;
 };

@@ -237,7 +237,8 @@ void JobIndex::SetBack(int32_t entity, Micros ts) {
 }
 
 int32_t JobIndex::Observe(int32_t entity, Micros ts, Micros span,
-                          absl::Span<const OwnerLabels* const> owners, MayMakeKnown may_make) {
+                          absl::Span<const OwnerLabels* const> owners, MayMakeKnown may_make,
+                          bool of_the_past) {
   if (ts <= 0 || ts > kMaxTime) return 0;
   span = std::clamp<Micros>(span, 0, kMaxSpan);
   Shard& shard = impl_->ShardOf(entity);
@@ -248,6 +249,12 @@ int32_t JobIndex::Observe(int32_t entity, Micros ts, Micros span,
   if (++e->observations >= kObservationsPerNewJob) {
     e->observations = 0;
     if (e->new_jobs_left < impl_->limits.new_jobs_per_entity) ++e->new_jobs_left;
+  }
+  if (ts >= e->last_ts && (of_the_past || e->of_the_past)) {
+    if (!of_the_past)
+      for (Interval& i : e->intervals.mutable_all()) i.dirty |= i.open;  // stored with an end
+    e->of_the_past = of_the_past;
+    if (e->open > 0) Impl::MarkDirty(shard, *e);
   }
   // Nothing is new: the labels are the same, without a gap, and no static change is due.
   if (e->owners_valid && ts > e->last_ts && ts - span - e->last_ts <= kMaxGap &&

@@ -28,10 +28,12 @@ inline telemetry::OwnerLabels Pod(std::string ns, std::string pod) {
 }
 
 inline int32_t Show(JobIndex& index, int32_t entity, double at, double span,
-                    const std::vector<telemetry::OwnerLabels>& owners) {
+                    const std::vector<telemetry::OwnerLabels>& owners, bool of_the_past = false) {
   std::vector<const telemetry::OwnerLabels*> pointers;
   for (const auto& o : owners) pointers.push_back(&o);
-  return index.Observe(entity, At(at), static_cast<Micros>(span * 1e6), pointers);
+  return index.Observe(
+      entity, At(at), static_cast<Micros>(span * 1e6), pointers, [](size_t) { return true; },
+      of_the_past);
 }
 
 inline std::vector<std::string> KeysOf(const JobIndex& index, int32_t set) {

@@ -91,6 +91,31 @@ TEST(Changes, CrashContinuesFromTheNewestStoredSample) {
   EXPECT_THAT(Lines(third), ElementsAre("1 7 0-3660", "2 7 0-3600"));
 }
 
+// Beside what is live, whose newest sample is days after what history was killed in.
+TEST(Changes, CrashInHistoryEndsWhereHistoryWas) {
+  Tables tables;
+  JobIndex index;
+  for (int t = 10; t <= 100; t += 10) Show(index, 1, t, 10, {Slurm("7")}, true);
+  tables.Apply(index.TakeChanges());
+  for (int t = 110; t <= 200; t += 10) Show(index, 1, t, 10, {Slurm("7")}, true);
+  Show(index, 2, 90'000, 10, {Slurm("8")});
+  tables.Apply(index.TakeChanges());
+  EXPECT_TRUE(index.TakeChanges().empty());
+  {
+    JobIndex again;
+    tables.LoadInto(again, At(90'010));
+    EXPECT_THAT(Lines(again), ElementsAre("1 7 0-200", "2 8 89990-90010"));
+    Show(again, 1, 210, 10, {Slurm("7")}, true);  // and goes on there
+    EXPECT_THAT(Lines(again), ElementsAre("1 7 0-210", "2 8 89990-90010"));
+  }
+  // It goes over into what is live, which is open again.
+  Show(index, 1, 210, 10, {Slurm("7")});
+  tables.Apply(index.TakeChanges());
+  JobIndex live;
+  tables.LoadInto(live, At(90'010));
+  EXPECT_THAT(Lines(live), ElementsAre("1 7 0-90010", "2 8 89990-90010"));
+}
+
 TEST(Changes, CleanShutdownIsExact) {
   Tables tables;
   JobIndex index;
