@@ -1,0 +1,68 @@
+// An alert: one rule, one group of subjects, from when the condition began to hold until it did not
+// any more. What receivers, the API, the terminal and the page show of it is this.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "alerts/rule.h"
+#include "base/json_writer.h"
+#include "base/time.h"
+
+namespace flopwatch::alerts {
+
+enum class AlertState : uint8_t { kPending, kFiring, kResolved };
+inline constexpr std::string_view kAlertStateNames[] = {"pending", "firing", "resolved"};
+constexpr std::string_view AlertStateName(AlertState s) {
+  return kAlertStateNames[static_cast<size_t>(s)];
+}
+
+// Whom it is about. Each list is sorted and without repeats; "" = several, or not known.
+struct Subject {
+  std::string cluster, partition, account, user, workflow, job;
+  std::vector<int32_t> ranks;
+  std::vector<std::string> nodes, racks, gpus;
+};
+
+struct Evidence {
+  std::string quantity, unit;
+  double value = 0;  // NaN = not known
+};
+
+struct Alert {
+  std::string id;  // the same over restarts; each alert of one rule and group has another
+  std::string rule;
+  Severity severity = Severity::kTicket;
+  AlertState state = AlertState::kPending;
+  std::string owner;  // "user" or "operator"
+  Micros since = 0;   // the condition held from then on
+  Micros fired = 0;   // 0 = not yet
+  Micros until = 0;   // when it was resolved; 0 = it is not
+  Micros seen = 0;    // the condition held last
+  int32_t reopened = 0;  // how often it began to fire again after it was resolved
+  Subject subject;
+  double value = 0, threshold = 0;  // NaN = none
+  std::string summary, action, source, condition;
+  Micros hold = 0;
+  std::vector<Evidence> evidence;
+  std::string link;          // to the job, GPU or fleet on the page, with the window
+  std::string silenced_by;   // id of the silence; "" = told
+  std::string inhibited_by;  // id of the alert that stands before it; "" = told
+  std::string ended;         // why it was resolved: "cleared", "no data", "closed by NAME"
+  std::vector<std::pair<Micros, std::string>> notes;  // what was said of it, e.g. by a service
+};
+
+// {id, rule, severity, state, since, until, subject: {...}, value, threshold, summary, evidence,
+// link, silenced_by, inhibited_by, ...}: docs/alerts.md.
+void WriteJson(const Alert& alert, JsonWriter* json);
+
+// What receivers are told, once each: its key is the same however often it is sent.
+struct Transition {
+  Alert alert;
+  std::string key;  // "ID:firing", "ID:resolved", "ID:firing:1" after it was reopened
+};
+
+}  // namespace flopwatch::alerts

@@ -1,0 +1,132 @@
+// From rounds to alerts: what holds, for how long, who belongs together, what was said of it. The
+// same for what is live and for what is replayed. No clock, no I/O; one thread.
+//
+// A subject. Its condition holds, does not hold, or is not known (a quantity is missing, or the
+// subject is not there). It begins to fire when the condition has held for `hold` without a break;
+// a time in which it is not known, up to kUnknownHolds, is no break and does not count. It ends when
+// the condition has not held for `keep_firing`, or was not known for kUnknownHolds ("no data").
+//
+// An alert is of one rule and one group of subjects. It fires with its first subject, takes in the
+// others as they fire, and is resolved with the last. One that fires again within kReopens is the
+// same alert (reopened), and each time it stays for twice as long, up to kLongestKeep: what flaps
+// is told once.
+//
+// Told. An alert that fires is told once, when it is neither silenced nor inhibited; that it is
+// resolved is told where it was told that it fires. Transitions wait in the outbox until who sends
+// them says that they were sent (Sent); the outbox is a part of the state, so that a kill between
+// the two repeats one transition at most, under the same key.
+//
+// Start. Nothing fires within `grace` of the first round of an engine without a state: the first
+// samples after a start are as likely of the start as of the fleet.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "alerts/alert.h"
+#include "alerts/round.h"
+#include "alerts/rule.h"
+#include "alerts/silence.h"
+#include "base/json_read.h"
+
+namespace flopwatch::alerts {
+
+inline constexpr Micros kUnknownHolds = 15 * kMicrosPerMinute;
+inline constexpr Micros kReopens = 30 * kMicrosPerMinute;
+inline constexpr Micros kLongestKeep = kMicrosPerHour;
+inline constexpr size_t kMostAlerts = 20'000;    // that are open; more are counted, not kept
+inline constexpr size_t kMostResolved = 5'000;   // kept to be looked at
+inline constexpr size_t kMostOutbox = 50'000;
+
+struct EngineOptions {
+  std::string external_url;  // "" = links begin at "/"
+  Micros grace = 5 * kMicrosPerMinute;
+};
+
+struct EngineStats {
+  uint64_t rounds = 0, fired = 0, resolved = 0, told = 0, refused_alerts = 0, dropped_told = 0;
+  uint64_t silenced = 0, inhibited = 0;  // now
+  Micros last_round = 0;
+};
+
+class Engine {
+ public:
+  Engine(std::vector<Rule> rules, EngineOptions options);
+
+  // One round. `round.ts` must be later than the last one's; else it is left out. Returns whether
+  // anything has changed that a restart must not forget.
+  bool Run(const Round& round);
+
+  // Those that are open, in order of their since; with `resolved`, the last ones too.
+  std::vector<const Alert*> Alerts(bool resolved) const;
+  const Alert* Find(std::string_view id) const;
+  const std::vector<Rule>& rules() const { return rules_; }
+  EngineStats stats() const { return stats_; }
+
+  // What is to be told, the oldest first, and that it was.
+  const std::deque<Transition>& outbox() const { return outbox_; }
+  void Sent(std::string_view key);
+
+  // NotFound: there is no such alert or silence.
+  StatusOr<std::string> Silence(alerts::Silence silence, Micros now);  // its id
+  Status Unsilence(std::string_view id, Micros now);
+  std::vector<alerts::Silence> Silences() const;
+  // What somebody did about it; with `close`, it is resolved by it.
+  Status Note(std::string_view id, std::string_view text, std::string_view by, bool close,
+              Micros now);
+
+  // Everything that a restart must not forget.
+  void WriteState(std::string* json) const;
+  // DataLoss: that is no state; then nothing is changed.
+  Status ReadState(std::string_view json);
+
+ private:
+  struct Member {  // one subject that holds or fires
+    Micros since = 0, held = 0;     // without a break; last
+    Micros unknown = 0;             // since when it is not known; 0 = it is
+    Micros not_known_for = 0;       // within since..held, to take off
+    Micros round = 0;               // it was looked at last
+    std::string group;              // "" until it fires
+    Who who;
+    double value = 0, threshold = 0;
+    std::vector<double> evidence;
+  };
+  using Members = absl::flat_hash_map<uint64_t, Member>;
+  struct Group {
+    std::string id;
+    std::vector<uint64_t> members;
+  };
+
+  void RunRule(size_t rule, const Round& round);
+  void Hold(size_t rule, const Round& round, size_t row, Member* member);
+  void Fire(size_t rule, uint64_t key, Member* member, const Round& round);
+  bool Clear(size_t rule, uint64_t key, Member* member, Micros ts, std::string_view why);
+  void Refresh(Alert* alert, size_t rule, const Group& group);
+  void Resolve(Alert* alert, Micros ts, std::string_view why);
+  void Tell(Micros ts);
+  void Enqueue(const Alert& alert, std::string_view what);
+  Micros KeepFor(const Rule& rule, const Alert& alert) const;
+  std::string Inhibitor(const Alert& alert, const Rule& rule) const;
+  const Rule* RuleOf(const Alert& alert) const;
+
+  std::vector<Rule> rules_;
+  const EngineOptions options_;
+  std::vector<Members> members_;                            // by rule
+  std::vector<absl::flat_hash_map<std::string, Group>> groups_;  // by rule, by group
+  std::map<std::string, Alert, std::less<>> alerts_;        // by id: open, and lately resolved
+  absl::flat_hash_map<std::string, std::string> told_;      // id: what was told last
+  std::deque<Transition> outbox_;
+  std::vector<alerts::Silence> silences_;
+  Micros begun_ = 0;
+  bool changed_ = false;
+  EngineStats stats_;
+  std::vector<double> holds_, values_, thresholds_;  // of the round
+};
+
+}  // namespace flopwatch::alerts

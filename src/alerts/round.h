@@ -1,0 +1,48 @@
+// What one round of the rules looks at: each subject's quantities at one moment, by columns. Made
+// from the live state (look.h), the same way for what is live and for what is replayed.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "alerts/quantity.h"
+#include "base/time.h"
+
+namespace flopwatch::alerts {
+
+// Who a subject is, as people and receivers know it. Empty = not known.
+struct Who {
+  std::string cluster, partition, account, user, workflow, job, node, rack, gpu;
+  int32_t rank = -1;
+};
+
+// The subjects of one kind. `columns` of other kinds' quantities are empty.
+struct Subjects {
+  std::vector<uint64_t> keys;  // the same subject has the same key in every round of one process
+  std::vector<uint64_t> jobs;  // of a GPU: the key of its job, 0 = none; of a job: its own
+  std::array<std::vector<double>, kQuantityCount> columns;
+
+  size_t size() const { return keys.size(); }
+  double At(Quantity q, size_t row) const { return columns[static_cast<size_t>(q)][row]; }
+  void Clear();
+  // Makes room for `n` subjects, whose quantities are not known yet.
+  void Resize(Scope scope, size_t n);
+  void Set(Quantity q, size_t row, double value) {
+    columns[static_cast<size_t>(q)][row] = value;
+  }
+};
+
+struct Round {
+  Micros ts = 0;
+  std::array<Subjects, kScopes> subjects;
+  // Asked of few subjects alone: of those whose condition holds. Valid during the round.
+  std::function<Who(Scope scope, size_t row)> who;
+
+  Subjects& of(Scope s) { return subjects[static_cast<size_t>(s)]; }
+  const Subjects& of(Scope s) const { return subjects[static_cast<size_t>(s)]; }
+};
+
+}  // namespace flopwatch::alerts

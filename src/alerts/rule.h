@@ -1,0 +1,67 @@
+// A rule: what must hold of a subject, for how long, who is told, and what to do. Rules are TOML;
+// those that are shipped are the files of rules/, one each, and are on unless switched off. A
+// site's own file adds rules, and changes shipped ones by naming them:
+//
+//   [rules.gpu_thermal_throttle]       the name
+//   scope = "gpu"                      of what: gpu, job, target, fleet
+//   when = "bits(throttle, 0x68)"      expression.h
+//   for = "5m"                         so long without a break before it fires
+//   keep_firing = "10m"                so long not any more before it is resolved
+//   group = "job"                      gpu: one alert for a job (without one, for a node); node; gpu
+//   severity = "ticket"                page, ticket, note
+//   value = "gpu_temp_c"               the number that is shown; "threshold" beside it
+//   summary = "..."                    {job}, {node}, {gpus}, {value}, {QUANTITY}
+//   action = "..."                     what to do, in one sentence or two
+//   source = "..."                     who says so
+//   inhibited_by = ["exporter_lost"]   not told while one of these fires for the same node or job
+//   enabled = false
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "alerts/expression.h"
+#include "base/status.h"
+#include "base/time.h"
+
+namespace flopwatch::alerts {
+
+enum class Severity : uint8_t { kNote, kTicket, kPage };
+inline constexpr std::string_view kSeverityNames[] = {"note", "ticket", "page"};
+constexpr std::string_view SeverityName(Severity s) {
+  return kSeverityNames[static_cast<size_t>(s)];
+}
+
+// What one alert is of.
+enum class Grouping : uint8_t { kJob, kNode, kGpu, kSubject };
+inline constexpr std::string_view kGroupingNames[] = {"job", "node", "gpu", "subject"};
+
+struct Rule {
+  std::string name;
+  Scope scope = Scope::kGpu;
+  std::optional<Expression> when;
+  Micros hold = 0;  // `for`
+  Micros keep_firing = 5 * kMicrosPerMinute;
+  Grouping group = Grouping::kSubject;
+  Severity severity = Severity::kTicket;
+  std::string owner;  // "user": who runs the job; "operator"
+  std::optional<Expression> value, threshold;
+  std::string summary, action, source;
+  std::vector<std::string> inhibited_by;
+  bool enabled = true;
+  bool shipped = false;
+};
+
+// The shipped ones, by name. They are read by the same reader as a site's.
+const std::vector<Rule>& ShippedRules();
+// The text of a shipped rule; "" = there is none.
+std::string_view ShippedRuleText(std::string_view name);
+
+// Adds the rules of a TOML text to `rules`, or changes those of the same name there. Errors name
+// `file`, the line, the rule and the key at fault, and a near one.
+Status AddRules(std::string_view text, std::string_view file, std::vector<Rule>* rules);
+
+}  // namespace flopwatch::alerts
