@@ -37,11 +37,11 @@ struct Alert {
   std::string rule;
   Severity severity = Severity::kTicket;
   AlertState state = AlertState::kPending;
-  std::string owner;  // "user" or "operator"
-  Micros since = 0;   // the condition held from then on
-  Micros fired = 0;   // 0 = not yet
-  Micros until = 0;   // when it was resolved; 0 = it is not
-  Micros seen = 0;    // the condition held last
+  std::string owner;     // "user" or "operator"
+  Micros since = 0;      // the condition held from then on
+  Micros fired = 0;      // 0 = not yet
+  Micros until = 0;      // when it was resolved; 0 = it is not
+  Micros seen = 0;       // the condition held last
   int32_t reopened = 0;  // how often it began to fire again after it was resolved
   Subject subject;
   double value = 0, threshold = 0;  // NaN = none

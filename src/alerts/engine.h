@@ -3,8 +3,9 @@
 //
 // A subject. Its condition holds, does not hold, or is not known (a quantity is missing, or the
 // subject is not there). It begins to fire when the condition has held for `hold` without a break;
-// a time in which it is not known, up to kUnknownHolds, is no break and does not count. It ends when
-// the condition has not held for `keep_firing`, or was not known for kUnknownHolds ("no data").
+// a time in which it is not known, up to kUnknownHolds, is no break and does not count. It ends
+// when the condition has not held for `keep_firing`, or was not known for kUnknownHolds ("no
+// data").
 //
 // An alert is of one rule and one group of subjects. It fires with its first subject, takes in the
 // others as they fire, and is resolved with the last. One that fires again within kReopens is the
@@ -40,8 +41,8 @@ namespace flopwatch::alerts {
 inline constexpr Micros kUnknownHolds = 15 * kMicrosPerMinute;
 inline constexpr Micros kReopens = 30 * kMicrosPerMinute;
 inline constexpr Micros kLongestKeep = kMicrosPerHour;
-inline constexpr size_t kMostAlerts = 20'000;    // that are open; more are counted, not kept
-inline constexpr size_t kMostResolved = 5'000;   // kept to be looked at
+inline constexpr size_t kMostAlerts = 20'000;   // that are open; more are counted, not kept
+inline constexpr size_t kMostResolved = 5'000;  // kept to be looked at
 inline constexpr size_t kMostOutbox = 50'000;
 
 struct EngineOptions {
@@ -88,42 +89,51 @@ class Engine {
 
  private:
   struct Member {  // one subject that holds or fires
-    Micros since = 0, held = 0;     // without a break; last
-    Micros unknown = 0;             // since when it is not known; 0 = it is
-    Micros not_known_for = 0;       // within since..held, to take off
-    Micros round = 0;               // it was looked at last
-    std::string group;              // "" until it fires
+    // It began to hold, and held last. While it waits, time in which it was not known moves both.
+    Micros since = 0, held = 0;
+    Micros unknown = 0;  // since when it is not known; 0 = it is
+    Micros looked = 0;   // the last round that had it
+    std::string group;   // "" until it fires
     Who who;
     double value = 0, threshold = 0;
-    std::vector<double> evidence;
+    std::vector<double> evidence;  // of the condition's quantities
   };
   using Members = absl::flat_hash_map<uint64_t, Member>;
   struct Group {
-    std::string id;
+    std::string id;  // of its alert, which may be resolved
     std::vector<uint64_t> members;
   };
+  struct OfRule {
+    Members members;
+    std::map<std::string, Group> groups;
+  };
+  enum class Holds : uint8_t { kYes, kNo, kUnknown };
 
+  void Return(Micros ts);
   void RunRule(size_t rule, const Round& round);
   void Hold(size_t rule, const Round& round, size_t row, Member* member);
+  // True: it is over, and the member goes.
+  bool DoesNotHold(size_t rule, uint64_t key, Member* member, Holds holds, Micros ts);
   void Fire(size_t rule, uint64_t key, Member* member, const Round& round);
-  bool Clear(size_t rule, uint64_t key, Member* member, Micros ts, std::string_view why);
-  void Refresh(Alert* alert, size_t rule, const Group& group);
+  Alert* Open(size_t rule, const Member& member, Micros ts, Group* group);
+  void Leave(size_t rule, uint64_t key, const Member& member, Micros ts, std::string_view why);
+  void Show(size_t rule, const Member& member, Micros ts, Alert* alert) const;
   void Resolve(Alert* alert, Micros ts, std::string_view why);
   void Tell(Micros ts);
-  void Enqueue(const Alert& alert, std::string_view what);
-  Micros KeepFor(const Rule& rule, const Alert& alert) const;
-  std::string Inhibitor(const Alert& alert, const Rule& rule) const;
-  const Rule* RuleOf(const Alert& alert) const;
+  void Forget(Micros ts);
+  bool Enqueue(const Alert& alert, std::string_view what);
+  Status ReadRule(const Json& json);
 
   std::vector<Rule> rules_;
   const EngineOptions options_;
-  std::vector<Members> members_;                            // by rule
-  std::vector<absl::flat_hash_map<std::string, Group>> groups_;  // by rule, by group
-  std::map<std::string, Alert, std::less<>> alerts_;        // by id: open, and lately resolved
-  absl::flat_hash_map<std::string, std::string> told_;      // id: what was told last
+  std::vector<OfRule> state_;                           // by rule
+  std::map<std::string, Alert, std::less<>> alerts_;    // by id: open, and lately resolved
+  absl::flat_hash_map<std::string, std::string> told_;  // id: what was told last
   std::deque<Transition> outbox_;
   std::vector<alerts::Silence> silences_;
-  Micros begun_ = 0;
+  Micros begun_ = 0;        // the first round; 0 = there was none
+  bool restored_ = false;   // from a state, and no round since
+  bool has_state_ = false;  // it goes on from one: no grace
   bool changed_ = false;
   EngineStats stats_;
   std::vector<double> holds_, values_, thresholds_;  // of the round

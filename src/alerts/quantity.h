@@ -12,9 +12,9 @@
 namespace flopwatch::alerts {
 
 // What a rule is about: each subject of this kind is judged by itself.
-enum class Scope : uint8_t { kGpu, kJob, kTarget, kFleet };
+enum class Scope : uint8_t { kGpu, kJob, kNode, kFleet };
 inline constexpr size_t kScopes = 4;
-inline constexpr std::string_view kScopeNames[] = {"gpu", "job", "target", "fleet"};
+inline constexpr std::string_view kScopeNames[] = {"gpu", "job", "node", "fleet"};
 constexpr std::string_view ScopeName(Scope s) { return kScopeNames[static_cast<size_t>(s)]; }
 
 // In the order of kQuantities.
@@ -58,10 +58,10 @@ enum class Quantity : uint8_t {
   kJobBaselinePower,
   kJobQuietest,
   kJobLostShare,
-  // Of an exporter.
-  kTargetUp,
-  kTargetSilence,
-  kTargetGpus,
+  // Of a node.
+  kNodeSilence,
+  kNodeGpus,
+  kNodeAllocated,
   // Of the fleet, over kWindow.
   kFleetOfu,
   kFleetBaselineOfu,

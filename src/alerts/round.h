@@ -21,8 +21,7 @@ struct Who {
 
 // The subjects of one kind. `columns` of other kinds' quantities are empty.
 struct Subjects {
-  std::vector<uint64_t> keys;  // the same subject has the same key in every round of one process
-  std::vector<uint64_t> jobs;  // of a GPU: the key of its job, 0 = none; of a job: its own
+  std::vector<uint64_t> keys;  // the same subject has the same key always, also after a restart
   std::array<std::vector<double>, kQuantityCount> columns;
 
   size_t size() const { return keys.size(); }
@@ -30,9 +29,7 @@ struct Subjects {
   void Clear();
   // Makes room for `n` subjects, whose quantities are not known yet.
   void Resize(Scope scope, size_t n);
-  void Set(Quantity q, size_t row, double value) {
-    columns[static_cast<size_t>(q)][row] = value;
-  }
+  void Set(Quantity q, size_t row, double value) { columns[static_cast<size_t>(q)][row] = value; }
 };
 
 struct Round {

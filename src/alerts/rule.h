@@ -3,17 +3,16 @@
 // site's own file adds rules, and changes shipped ones by naming them:
 //
 //   [rules.gpu_thermal_throttle]       the name
-//   scope = "gpu"                      of what: gpu, job, target, fleet
+//   scope = "gpu"                      of what: gpu, job, node, fleet
 //   when = "bits(throttle, 0x68)"      expression.h
 //   for = "5m"                         so long without a break before it fires
 //   keep_firing = "10m"                so long not any more before it is resolved
-//   group = "job"                      gpu: one alert for a job (without one, for a node); node; gpu
-//   severity = "ticket"                page, ticket, note
-//   value = "gpu_temp_c"               the number that is shown; "threshold" beside it
-//   summary = "..."                    {job}, {node}, {gpus}, {value}, {QUANTITY}
-//   action = "..."                     what to do, in one sentence or two
+//   group = "job"                      gpu: one alert for a job (without one, for a node); node;
+//   gpu severity = "ticket"                page, ticket, note value = "gpu_temp_c" the number that
+//   is shown; "threshold" beside it summary = "..."                    {job}, {node}, {gpus},
+//   {value}, {QUANTITY} action = "..."                     what to do, in one sentence or two
 //   source = "..."                     who says so
-//   inhibited_by = ["exporter_lost"]   not told while one of these fires for the same node or job
+//   inhibited_by = ["node_silent"]   not told while one of these fires for the same node or job
 //   enabled = false
 #pragma once
 

@@ -31,6 +31,13 @@ inline constexpr Micros kFineWindow = 5 * kMicrosPerMinute;
 inline constexpr Micros kLongestWindow = kMicrosPerHour;
 inline constexpr Micros kGpuSlot = 5 * kMicrosPerMinute;  // of what is kept of each GPU
 
+// What a board says of its troubles; -1 = it does not say.
+struct GpuTroubles {
+  int32_t xid = -1;       // the last code, however old; 0 = none
+  int64_t throttle = -1;  // clock event reasons
+  int64_t ecc_dbe = -1, nvlink_errors = -1, pcie_replays = -1;  // totals
+};
+
 struct GpuNow {
   int32_t entity = 0, job_set = 0, model = 0;
   uint32_t flags = 0;  // telemetry::SampleFlag
@@ -41,6 +48,7 @@ struct GpuNow {
   double sm_occupancy = kAbsent, gpu_util = kAbsent, power_w = kAbsent, fb_used_mib = kAbsent,
          gpu_temp_c = kAbsent;
   efficiency::CounterVerdict counters;  // whether these can be believed
+  GpuTroubles troubles;
 };
 
 // A stamped row: what it adds to the sums is efficiency/accounting.h, as for the rows of the store.

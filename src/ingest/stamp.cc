@@ -152,6 +152,17 @@ efficiency::CounterState StampCounter(const RowToStamp& in, double tensor, doubl
   return state;
 }
 
+GpuTroubles TroublesOf(const DecodedRow& row) {
+  const auto whole = [&](FieldId field) {
+    return static_cast<int64_t>(std::min(ValueOr(row, field, -1), 9e18));
+  };
+  return {.xid = static_cast<int32_t>(std::min<int64_t>(whole(CanonicalField::kXid), 1'000'000)),
+          .throttle = whole(CanonicalField::kClockEventReasons),
+          .ecc_dbe = whole(CanonicalField::kEccDbe),
+          .nvlink_errors = whole(CanonicalField::kNvlinkErrors),
+          .pcie_replays = whole(CanonicalField::kPcieReplays)};
+}
+
 GpuNow NowOf(const RowToStamp& in, const RowHeader& h, double ofu, double tensor,
              double clock_mhz) {
   const DecodedRow& row = in.row;
@@ -173,7 +184,8 @@ GpuNow NowOf(const RowToStamp& in, const RowHeader& h, double ofu, double tensor
               ValueOr(row, CanonicalField::kGpuUtil, ValueOr(row, CanonicalField::kGrActive, kNaN)),
           .power_w = ValueOr(row, CanonicalField::kPowerW, kNaN),
           .fb_used_mib = ValueOr(row, CanonicalField::kFbUsedMib, kNaN),
-          .gpu_temp_c = ValueOr(row, CanonicalField::kGpuTempC, kNaN)};
+          .gpu_temp_c = ValueOr(row, CanonicalField::kGpuTempC, kNaN),
+          .troubles = TroublesOf(row)};
 }
 
 }  // namespace

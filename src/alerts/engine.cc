@@ -1,0 +1,434 @@
+#include "alerts/engine.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "alerts/words.h"
+#include "base/text.h"
+
+namespace flopwatch::alerts {
+namespace {
+
+constexpr size_t kMostMembersShown = 4096;
+constexpr Micros kOrdinary = kMicrosPerMinute;
+
+// FNV-1a: an id must be the same in every build and after every restart.
+std::string IdOf(std::string_view rule, std::string_view group, Micros since) {
+  uint64_t hash = 14695981039346656037ull;
+  for (const char c : fmt::format("{}\n{}\n{}", rule, group, since))
+    hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211ull;
+  return fmt::format("{:016x}", hash);
+}
+
+// What one alert is of: its members' common subject.
+std::string GroupOf(const Rule& rule, const Who& who) {
+  const std::string job = "job " + who.cluster + ":" + who.job;
+  const std::string node = "node " + who.cluster + ":" + who.node;
+  switch (rule.group) {
+    case Grouping::kJob:
+      if (!who.job.empty()) return job;
+      [[fallthrough]];
+    case Grouping::kNode:
+      if (!who.node.empty()) return node;
+      [[fallthrough]];
+    case Grouping::kGpu:
+      return "gpu " + who.gpu;
+    case Grouping::kSubject:
+      break;
+  }
+  return rule.scope == Scope::kJob      ? job
+         : rule.scope == Scope::kNode ? node
+         : rule.scope == Scope::kGpu    ? "gpu " + who.gpu
+                                        : "fleet";
+}
+
+template <typename T>
+void AddTo(std::vector<T>* list, const T& one) {
+  const auto at = std::lower_bound(list->begin(), list->end(), one);
+  if ((at == list->end() || *at != one) && list->size() < kMostMembersShown) list->insert(at, one);
+}
+
+// One of several is "": what is said of the alert holds for all of it.
+void Join(std::string* of_all, const std::string& one, bool first) {
+  if (first) {
+    *of_all = one;
+  } else if (*of_all != one) {
+    of_all->clear();
+  }
+}
+
+void AddTo(Subject* subject, const Who& who, bool first) {
+  Join(&subject->cluster, who.cluster, first);
+  Join(&subject->partition, who.partition, first);
+  Join(&subject->account, who.account, first);
+  Join(&subject->user, who.user, first);
+  Join(&subject->workflow, who.workflow, first);
+  Join(&subject->job, who.job, first);
+  if (who.rank >= 0) AddTo(&subject->ranks, who.rank);
+  if (!who.node.empty()) AddTo(&subject->nodes, who.node);
+  if (!who.rack.empty()) AddTo(&subject->racks, who.rack);
+  if (!who.gpu.empty()) AddTo(&subject->gpus, who.gpu);
+}
+
+}  // namespace
+
+Engine::Engine(std::vector<Rule> rules, EngineOptions options)
+    : rules_(std::move(rules)), options_(std::move(options)) {
+  std::erase_if(rules_, [](const Rule& rule) { return !rule.enabled; });
+  state_.resize(rules_.size());
+}
+
+bool Engine::Run(const Round& round) {
+  if (round.ts <= stats_.last_round) return false;
+  changed_ = false;
+  if (restored_) Return(round.ts);
+  if (begun_ == 0) begun_ = round.ts;
+  for (size_t rule = 0; rule < rules_.size(); ++rule) RunRule(rule, round);
+  Tell(round.ts);
+  Forget(round.ts);
+  stats_.last_round = round.ts;
+  ++stats_.rounds;
+  return changed_;
+}
+
+// Nothing is known of the time in which nobody looked; rounds are seconds apart anyway.
+void Engine::Return(Micros ts) {
+  restored_ = false;
+  const Micros away = std::max<Micros>(ts - stats_.last_round - kOrdinary, 0);
+  for (OfRule& rule : state_) {
+    for (auto& [key, m] : rule.members) {
+      if (m.group.empty()) m.since += away;
+      m.held += away;
+      if (m.unknown != 0) m.unknown += away;
+    }
+  }
+}
+
+void Engine::RunRule(size_t r, const Round& round) {
+  const Rule& rule = rules_[r];
+  const Subjects& subjects = round.of(rule.scope);
+  Members& members = state_[r].members;
+  rule.when->Evaluate(subjects, &holds_);
+  const bool any = std::ranges::find(holds_, 1.0) != holds_.end();
+  if (any && rule.value) rule.value->Evaluate(subjects, &values_);
+  if (any && rule.threshold) rule.threshold->Evaluate(subjects, &thresholds_);
+  if (!any && members.empty()) return;
+  for (size_t row = 0; row < holds_.size(); ++row) {
+    const uint64_t key = subjects.keys[row];
+    if (holds_[row] == 1) {
+      Member& m = members[key];
+      m.looked = round.ts;
+      Hold(r, round, row, &m);
+      continue;
+    }
+    const auto at = members.find(key);
+    if (at == members.end()) continue;
+    at->second.looked = round.ts;
+    const Holds holds = holds_[row] == 0 ? Holds::kNo : Holds::kUnknown;
+    if (DoesNotHold(r, key, &at->second, holds, round.ts)) members.erase(at);
+  }
+  absl::erase_if(members, [&](auto& m) {
+    return m.second.looked != round.ts &&
+           DoesNotHold(r, m.first, &m.second, Holds::kUnknown, round.ts);
+  });
+}
+
+void Engine::Hold(size_t r, const Round& round, size_t row, Member* m) {
+  const Rule& rule = rules_[r];
+  const uint64_t key = round.of(rule.scope).keys[row];
+  if (m->since == 0) m->since = round.ts;
+  if (m->unknown != 0 && m->group.empty()) m->since += round.ts - m->unknown;
+  m->unknown = 0;
+  m->held = round.ts;
+  m->value = rule.value ? values_[row] : std::nan("");
+  m->threshold = rule.threshold ? thresholds_[row] : std::nan("");
+  m->evidence.clear();
+  for (const Quantity q : rule.when->quantities())
+    m->evidence.push_back(round.of(rule.scope).At(q, row));
+  if (!m->group.empty()) {
+    const auto group = state_[r].groups.find(m->group);
+    Alert& alert = alerts_.at(group->second.id);
+    alert.seen = round.ts;
+    // The first of the members stands for all: the numbers of one alert are of one subject.
+    if (group->second.members.front() == key) Show(r, *m, round.ts, &alert);
+    return;
+  }
+  const bool in_grace = !has_state_ && round.ts - begun_ < options_.grace;
+  if (m->held - m->since < rule.hold || in_grace) return;
+  m->who = round.who(rule.scope, row);
+  Fire(r, key, m, round);
+}
+
+bool Engine::DoesNotHold(size_t r, uint64_t key, Member* m, Holds holds, Micros ts) {
+  if (holds == Holds::kUnknown) {
+    if (m->unknown == 0) m->unknown = ts;
+    if (ts - m->unknown < kUnknownHolds) return false;
+  } else {
+    m->unknown = 0;
+  }
+  if (m->group.empty()) return true;
+  const Alert& alert = alerts_.at(state_[r].groups.at(m->group).id);
+  // What flaps stays for longer each time.
+  const Micros keep = std::min<Micros>(rules_[r].keep_firing << std::min(alert.reopened, 16),
+                                       std::max(kLongestKeep, rules_[r].keep_firing));
+  if (holds == Holds::kNo && ts - m->held < keep) return false;
+  Leave(r, key, *m, ts, holds == Holds::kNo ? "cleared" : "no data");
+  return true;
+}
+
+void Engine::Fire(size_t r, uint64_t key, Member* m, const Round& round) {
+  const std::string name = GroupOf(rules_[r], m->who);
+  Group& group = state_[r].groups[name];
+  const bool first = group.members.empty();
+  Alert* alert = nullptr;
+  if (first) {
+    if (group.id.empty()) group.id = IdOf(rules_[r].name, name, m->since);
+    alert = Open(r, *m, round.ts, &group);
+    if (alert == nullptr) {
+      state_[r].groups.erase(name);
+      return;
+    }
+  } else {
+    alert = &alerts_.at(group.id);
+  }
+  m->group = name;
+  group.members.push_back(key);
+  alert->seen = round.ts;
+  AddTo(&alert->subject, m->who, first && alert->reopened == 0);
+  Show(r, first ? *m : state_[r].members.at(group.members.front()), round.ts, alert);
+  changed_ = true;
+}
+
+// The alert of a group that begins to fire, new or again. Null: there are too many.
+Alert* Engine::Open(size_t r, const Member& m, Micros ts, Group* group) {
+  const auto known = alerts_.find(group->id);
+  if (known != alerts_.end()) {
+    Alert& again = known->second;
+    again.state = AlertState::kFiring;
+    again.until = 0;
+    again.ended.clear();
+    ++again.reopened;
+    return &again;
+  }
+  if (alerts_.size() >= kMostAlerts) {
+    ++stats_.refused_alerts;
+    return nullptr;
+  }
+  const Rule& rule = rules_[r];
+  ++stats_.fired;
+  Alert& alert = alerts_[group->id];
+  alert = {.id = group->id,
+           .rule = rule.name,
+           .severity = rule.severity,
+           .state = AlertState::kFiring,
+           .owner = rule.owner,
+           .since = m.since,
+           .fired = ts,
+           .source = rule.source,
+           .condition = rule.when->text(),
+           .hold = rule.hold};
+  return &alert;
+}
+
+void Engine::Show(size_t r, const Member& m, Micros ts, Alert* alert) const {
+  const Rule& rule = rules_[r];
+  alert->value = m.value;
+  alert->threshold = m.threshold;
+  alert->evidence.clear();
+  for (size_t k = 0; k < m.evidence.size(); ++k) {
+    const QuantitySpec& spec = SpecOf(rule.when->quantities()[k]);
+    alert->evidence.push_back({std::string(spec.name), std::string(spec.unit), m.evidence[k]});
+  }
+  alert->summary = Filled(rule.summary, rule, *alert, ts);
+  alert->action = Filled(rule.action, rule, *alert, ts);
+  alert->link = LinkTo(options_.external_url, rule.scope, *alert);
+}
+
+void Engine::Leave(size_t r, uint64_t key, const Member& m, Micros ts, std::string_view why) {
+  Group& group = state_[r].groups.at(m.group);
+  std::erase(group.members, key);
+  changed_ = true;
+  if (group.members.empty()) Resolve(&alerts_.at(group.id), ts, why);
+}
+
+void Engine::Resolve(Alert* alert, Micros ts, std::string_view why) {
+  alert->state = AlertState::kResolved;
+  alert->until = ts;
+  alert->ended = std::string(why);
+  ++stats_.resolved;
+  changed_ = true;
+}
+
+// Which alerts stand before others: those of rules that inhibit, by what they have in common.
+namespace {
+
+class Inhibitors {
+ public:
+  Inhibitors(const std::vector<Rule>& rules, const std::map<std::string, Alert, std::less<>>& all) {
+    for (const Rule& rule : rules)
+      for (const std::string& by : rule.inhibited_by) rules_[by];
+    if (rules_.empty()) return;
+    for (const auto& [id, alert] : all) {
+      if (alert.state != AlertState::kFiring) continue;
+      const auto of = rules_.find(alert.rule);
+      if (of == rules_.end()) continue;
+      for (const std::string& node : alert.subject.nodes) of->second.emplace("node " + node, id);
+      if (!alert.subject.job.empty()) of->second.emplace("job " + alert.subject.job, id);
+    }
+  }
+  // Where it is of nodes, one stands before it that is of each of them; else one of its job.
+  std::string Of(const Rule& rule, const Alert& alert) const {
+    for (const std::string& by : rule.inhibited_by) {
+      const auto& known = rules_.at(by);
+      if (known.empty()) continue;
+      const auto job = known.find("job " + alert.subject.job);
+      if (!alert.subject.job.empty() && job != known.end() && job->second != alert.id)
+        return job->second;
+      const bool all = !alert.subject.nodes.empty() &&
+                       std::ranges::all_of(alert.subject.nodes, [&](const std::string& node) {
+                         return known.contains("node " + node);
+                       });
+      if (all) return known.at("node " + alert.subject.nodes[0]);
+    }
+    return "";
+  }
+
+ private:
+  std::map<std::string, std::map<std::string, std::string>, std::less<>> rules_;
+};
+
+std::string Told(std::string_view what, const Alert& alert) {
+  return alert.reopened == 0 ? std::string(what) : fmt::format("{}:{}", what, alert.reopened);
+}
+
+}  // namespace
+
+void Engine::Tell(Micros ts) {
+  const Inhibitors inhibitors(rules_, alerts_);
+  absl::flat_hash_map<std::string_view, const Rule*> by_name;
+  for (const Rule& rule : rules_) by_name[rule.name] = &rule;
+  stats_.silenced = stats_.inhibited = 0;
+  for (auto& [id, alert] : alerts_) {
+    const auto told = told_.find(id);
+    const bool told_firing = told != told_.end() && told->second == Told("firing", alert);
+    if (alert.state == AlertState::kResolved) {
+      if (told_firing) Enqueue(alert, "resolved");
+      continue;
+    }
+    alert.silenced_by.clear();
+    for (const alerts::Silence& s : silences_) {
+      if (!InForce(s, ts) || !Matches(s, alert)) continue;
+      alert.silenced_by = s.id;
+      break;
+    }
+    const auto rule = by_name.find(alert.rule);
+    alert.inhibited_by = rule == by_name.end() ? "" : inhibitors.Of(*rule->second, alert);
+    stats_.silenced += alert.silenced_by.empty() ? 0 : 1;
+    stats_.inhibited += alert.inhibited_by.empty() ? 0 : 1;
+    if (!told_firing && alert.silenced_by.empty() && alert.inhibited_by.empty())
+      Enqueue(alert, "firing");
+  }
+}
+
+bool Engine::Enqueue(const Alert& alert, std::string_view what) {
+  if (outbox_.size() >= kMostOutbox) {
+    ++stats_.dropped_told;  // it is tried again in the next round
+    return false;
+  }
+  const std::string told = Told(what, alert);
+  outbox_.push_back({alert, alert.id + ":" + told});
+  told_[alert.id] = told;
+  changed_ = true;
+  return true;
+}
+
+void Engine::Sent(std::string_view key) {
+  const auto at = std::ranges::find(outbox_, key, &Transition::key);
+  if (at == outbox_.end()) return;
+  outbox_.erase(at);
+  ++stats_.told;
+}
+
+void Engine::Forget(Micros ts) {
+  for (OfRule& rule : state_) {
+    std::erase_if(rule.groups, [&](const auto& g) {
+      if (!g.second.members.empty()) return false;
+      const auto alert = alerts_.find(g.second.id);
+      return alert == alerts_.end() || ts - alert->second.until > kReopens;
+    });
+  }
+  std::vector<std::pair<Micros, std::string>> resolved;
+  for (const auto& [id, alert] : alerts_)
+    if (alert.state == AlertState::kResolved) resolved.emplace_back(alert.until, id);
+  if (resolved.size() <= kMostResolved) return;
+  std::ranges::sort(resolved);
+  for (size_t k = 0; k < resolved.size() - kMostResolved; ++k) {
+    told_.erase(resolved[k].second);
+    alerts_.erase(resolved[k].second);
+  }
+}
+
+std::vector<const Alert*> Engine::Alerts(bool with_resolved) const {
+  std::vector<const Alert*> out;
+  for (const auto& [id, alert] : alerts_)
+    if (with_resolved || alert.state != AlertState::kResolved) out.push_back(&alert);
+  std::ranges::sort(out, [](const Alert* a, const Alert* b) {
+    return std::pair(a->since, a->id) < std::pair(b->since, b->id);
+  });
+  return out;
+}
+
+const Alert* Engine::Find(std::string_view id) const {
+  const auto at = alerts_.find(id);
+  return at == alerts_.end() ? nullptr : &at->second;
+}
+
+StatusOr<std::string> Engine::Silence(alerts::Silence silence, Micros now) {
+  std::erase_if(silences_, [&](const alerts::Silence& s) { return s.until <= now; });
+  if (silences_.size() >= kMaxSilences)
+    return ResourceExhausted("there are {} silences already; end some first", silences_.size());
+  FW_RETURN_IF_ERROR(Check(silence));
+  silence.made = now;
+  std::string of;
+  for (const Matcher& m : silence.matchers) of += m.label + m.pattern + "\n";
+  silence.id = IdOf(silence.owner, of, now + static_cast<Micros>(silences_.size()));
+  silences_.push_back(silence);
+  Tell(now);
+  return silence.id;
+}
+
+Status Engine::Unsilence(std::string_view id, Micros now) {
+  if (std::erase_if(silences_, [&](const alerts::Silence& s) { return s.id == id; }) == 0)
+    return NotFound("there is no silence \"{}\"; `flopwatch alerts silences` lists them",
+                    Printable(id, 60));
+  Tell(now);
+  return absl::OkStatus();
+}
+
+std::vector<alerts::Silence> Engine::Silences() const { return silences_; }
+
+Status Engine::Note(std::string_view id, std::string_view text, std::string_view by, bool close,
+                    Micros now) {
+  const auto at = alerts_.find(id);
+  if (at == alerts_.end())
+    return NotFound("there is no alert \"{}\"; `flopwatch alerts` lists them", Printable(id, 60));
+  Alert& alert = at->second;
+  alert.notes.emplace_back(now, fmt::format("{}: {}", by, text));
+  if (alert.notes.size() > 100) alert.notes.erase(alert.notes.begin());
+  if (!close || alert.state == AlertState::kResolved) return absl::OkStatus();
+  for (OfRule& rule : state_) {
+    for (auto& [name, group] : rule.groups) {
+      if (group.id != alert.id) continue;
+      for (const uint64_t key : group.members) rule.members.erase(key);
+      group.members.clear();
+    }
+  }
+  Resolve(&alert, now, fmt::format("closed by {}", by));
+  Tell(now);
+  return absl::OkStatus();
+}
+
+}  // namespace flopwatch::alerts

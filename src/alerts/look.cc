@@ -1,0 +1,406 @@
+#include "alerts/look.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <utility>
+
+#include "base/json_writer.h"
+
+namespace flopwatch::alerts {
+namespace {
+
+using ingest::GpuNow;
+using store::UsageSums;
+
+constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
+
+// FNV-1a: keys are in the state, and must be the same after a restart.
+uint64_t KeyOf(std::string_view kind, std::string_view name) {
+  uint64_t hash = 14695981039346656037ull;
+  for (const std::string_view part : {kind, name})
+    for (const char c : part) hash = (hash ^ static_cast<uint8_t>(c)) * 1099511628211ull;
+  return hash == 0 ? 1 : hash;
+}
+
+double Ratio(double sum, double of) { return of > 0 ? sum / of : kNotKnown; }
+
+template <typename T>
+double Median(std::vector<T>* values) {
+  if (values->empty()) return kNotKnown;
+  const auto middle = values->begin() + static_cast<ptrdiff_t>(values->size() / 2);
+  std::nth_element(values->begin(), middle, values->end());
+  return static_cast<double>(*middle);
+}
+
+// OFU while kernels run: pauses are of the duty cycle.
+double BusyOfu(double ofu, double duty) { return duty >= kLeastDuty ? ofu / duty : kNotKnown; }
+
+}  // namespace
+
+void Look::Growth::See(int64_t value) {
+  if (value < 0) return;
+  if (total >= 0 && value > total) now += value - total;
+  total = value;  // one that went back was reset
+}
+
+Look::Board& Look::BoardOf(int32_t entity) {
+  const auto at = static_cast<size_t>(entity);
+  if (at >= boards_.size()) boards_.resize(at + 1);
+  Board& board = boards_[at];
+  if (board.key != 0) return board;
+  const auto record = memory_.registry().entity(entity);
+  const std::string uuid = record ? record->key.uuid : std::string();
+  board.key = KeyOf(record && record->key.gpu_instance >= 0
+                        ? "gpu instance " + std::to_string(record->key.gpu_instance)
+                        : "gpu",
+                    uuid);
+  board.entity = entity;
+  if (const auto seen = xids_.find(uuid); seen != xids_.end()) board.xid = seen->second;
+  return board;
+}
+
+const std::string& Look::NodeOf(int32_t entity) {
+  static const std::string kNone;
+  const auto at = static_cast<size_t>(entity);
+  return at < nodes_of_.size() ? nodes_of_[at] : kNone;
+}
+
+void Look::Take(Micros now, Round* round) {
+  round->ts = now;
+  for (Subjects& subjects : round->subjects) subjects.Clear();
+  round->who = [this](Scope scope, size_t row) { return WhoOf(scope, row); };
+  if (const uint64_t version = memory_.registry().version(); version != nodes_version_) {
+    nodes_version_ = version;
+    memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
+      const auto at = static_cast<size_t>(e.id);
+      if (at >= nodes_of_.size()) nodes_of_.resize(at + 1);
+      nodes_of_[at] = e.labels.node;
+    });
+  }
+  CopyGpus();
+  TakePeers(now);
+  TakeGpus(now, round);
+  TakeNodes(now, round);
+  TakeJobs(now, round);
+  TakeFleet(now, round);
+  window_ = std::max(window_, FloorTo(now, kWindow));
+}
+
+// Instances have no troubles of their own, and a GPU that is divided is idle by its own row.
+void Look::CopyGpus() {
+  gpus_.clear();
+  memory_.live()->ForEachGpu(0, [&](const GpuNow& gpu) {
+    if (!gpu.instance && gpu.ts != 0) gpus_.push_back(gpu);
+  });
+}
+
+void Look::TakePeers(Micros now) {
+  peers_.clear();
+  const Micros silent_after = memory_.silent_after();
+  for (const GpuNow& gpu : gpus_) {
+    if (gpu.job_set == 0) continue;
+    Peers& p = peers_[gpu.job_set];
+    ++p.all;
+    if (now - gpu.ts > silent_after) continue;
+    ++p.fresh;
+    if (p.model == -1) p.model = gpu.model;
+    if (p.model != gpu.model) p.one_model = false;
+    if (!std::isnan(gpu.sm_clock_mhz)) p.clocks.push_back(static_cast<float>(gpu.sm_clock_mhz));
+    if (!std::isnan(gpu.power_w)) p.powers.push_back(static_cast<float>(gpu.power_w));
+    if (std::isnan(gpu.gpu_util)) continue;
+    ++p.with_duty;
+    p.duty += gpu.gpu_util;
+    p.lowest_duty = std::min(p.lowest_duty, gpu.gpu_util);
+  }
+  for (auto& [set, p] : peers_) {
+    const bool enough = p.one_model && p.clocks.size() >= kFewestPeers;
+    p.median_clock = enough ? Median(&p.clocks) : kNotKnown;
+    p.median_power = enough && p.powers.size() >= kFewestPeers ? Median(&p.powers) : kNotKnown;
+    p.duty = Ratio(p.duty, p.with_duty);
+    if (p.with_duty < p.fresh) p.lowest_duty = kNotKnown;  // one that is not known may be lower
+  }
+}
+
+void Look::TakeGpus(Micros now, Round* round) {
+  Subjects& out = round->of(Scope::kGpu);
+  out.Resize(Scope::kGpu, gpus_.size());
+  const Micros piece = FloorTo(now, kNews);
+  if (piece != growth_) {
+    const bool next = piece == growth_ + kNews;
+    for (Board& board : boards_) {
+      for (Growth* g : {&board.ecc, &board.nvlink, &board.replays}) {
+        g->before = next ? g->now : 0;
+        g->now = 0;
+      }
+    }
+    growth_ = piece;
+  }
+  for (size_t row = 0; row < gpus_.size(); ++row) {
+    const GpuNow& gpu = gpus_[row];
+    out.keys[row] = BoardOf(gpu.entity).key;
+    const double age_s = ToSeconds(std::max<Micros>(now - gpu.ts, 0));
+    out.Set(Quantity::kGpuAge, row, age_s);
+    const auto peers = peers_.find(gpu.job_set);
+    // Who was the last to hold it still holds it where others of the job are heard.
+    const bool fresh = now - gpu.ts <= memory_.silent_after();
+    const bool held = gpu.job_set != 0 && (fresh || peers->second.fresh > 0);
+    out.Set(Quantity::kGpuAllocated, row, held ? 1 : 0);
+    if (fresh) SetGpu(row, gpu, now, &out);
+  }
+}
+
+void Look::SetGpu(size_t row, const GpuNow& gpu, Micros now, Subjects* out) {
+  out->Set(Quantity::kGpuOfu, row, gpu.ofu);
+  out->Set(Quantity::kGpuTensor, row, gpu.tensor_active);
+  out->Set(Quantity::kGpuSmActive, row, gpu.sm_active);
+  out->Set(Quantity::kGpuDuty, row, gpu.gpu_util);
+  out->Set(Quantity::kGpuPower, row, gpu.power_w);
+  out->Set(Quantity::kGpuTemperature, row, gpu.gpu_temp_c);
+  out->Set(Quantity::kGpuClock, row, gpu.sm_clock_mhz);
+  out->Set(Quantity::kGpuMemory, row, gpu.fb_used_mib);
+  auto [max_clock, is_new] = max_clock_.try_emplace(gpu.model, kNotKnown);
+  if (is_new) {
+    const auto model = memory_.registry().model(gpu.model);
+    max_clock->second = model ? model->tensor_clock_max_mhz.value_or(kNotKnown) : kNotKnown;
+  }
+  out->Set(Quantity::kGpuClockShare, row, gpu.sm_clock_mhz / max_clock->second);
+  const auto peers = peers_.find(gpu.job_set);
+  out->Set(Quantity::kGpuJobGpus, row, peers == peers_.end() ? 0 : peers->second.fresh);
+  if (peers != peers_.end()) {
+    const Peers& p = peers->second;
+    out->Set(Quantity::kGpuJobDuty, row, p.duty);
+    out->Set(Quantity::kGpuClockToJob, row, gpu.sm_clock_mhz / p.median_clock);
+    out->Set(Quantity::kGpuPowerToJob, row, gpu.power_w / p.median_power);
+  }
+  using Opinion = efficiency::CounterOpinion;
+  if (gpu.counters.opinion != Opinion::kNotJudged)
+    out->Set(Quantity::kGpuCounterFault, row, gpu.counters.opinion == Opinion::kFaulty ? 1 : 0);
+  SetTroubles(row, gpu, now, out);
+}
+
+void Look::SetTroubles(size_t row, const GpuNow& gpu, Micros now, Subjects* out) {
+  Board& board = BoardOf(gpu.entity);
+  const ingest::GpuTroubles& t = gpu.troubles;
+  if (t.throttle >= 0) out->Set(Quantity::kGpuThrottle, row, static_cast<double>(t.throttle));
+  if (t.xid >= 0) {
+    // A code that was there when the GPU was seen first is of nobody knows when.
+    if (board.xid >= 0 && t.xid != board.xid && t.xid != 0) board.xid_at = now;
+    board.xid = t.xid;
+    const bool is_new = board.xid_at != 0 && now - board.xid_at < kNews;
+    out->Set(Quantity::kGpuXid, row, t.xid);
+    out->Set(Quantity::kGpuXidNew, row, is_new ? t.xid : 0);
+  }
+  const auto grown = [&](Growth* growth, int64_t total, Quantity q) {
+    growth->See(total);
+    if (growth->total >= 0) out->Set(q, row, static_cast<double>(growth->now + growth->before));
+  };
+  grown(&board.ecc, t.ecc_dbe, Quantity::kGpuEccNew);
+  grown(&board.nvlink, t.nvlink_errors, Quantity::kGpuNvlinkErrors);
+  grown(&board.replays, t.pcie_replays, Quantity::kGpuPcieReplays);
+}
+
+void Look::TakeNodes(Micros now, Round* round) {
+  struct Node {
+    Micros newest = 0;
+    int gpus = 0, allocated = 0;
+  };
+  absl::flat_hash_map<std::string_view, Node> nodes;
+  for (const GpuNow& gpu : gpus_) {
+    const std::string& name = NodeOf(gpu.entity);
+    if (name.empty()) continue;
+    Node& node = nodes[name];
+    node.newest = std::max(node.newest, gpu.ts);
+    ++node.gpus;
+    node.allocated += gpu.job_set != 0 ? 1 : 0;
+  }
+  Subjects& out = round->of(Scope::kNode);
+  out.Resize(Scope::kNode, nodes.size());
+  node_names_.clear();
+  for (const auto& [name, node] : nodes) {
+    const size_t row = node_names_.size();
+    out.keys[row] = KeyOf("node", name);
+    out.Set(Quantity::kNodeSilence, row, ToSeconds(std::max<Micros>(now - node.newest, 0)));
+    out.Set(Quantity::kNodeGpus, row, node.gpus);
+    out.Set(Quantity::kNodeAllocated, row, node.allocated);
+    node_names_.emplace_back(name);
+  }
+}
+
+void Look::Keep(Ring* ring, const Past& past, Micros reach) {
+  ring->push_back(past);
+  while (ring->front().to < past.to - reach) ring->pop_front();
+}
+
+void Look::TakeJobs(Micros now, Round* round) {
+  const std::vector<store::JobUsage> jobs = memory_.live()->JobsSince(now - kWindow + 1);
+  // The GPUs of each job, seen now.
+  struct Gpus {
+    int fresh = 0, all = 0;
+    double lowest_duty = 2;
+  };
+  absl::flat_hash_map<int32_t, Gpus> of_job;
+  for (const auto& [set, p] : peers_) {
+    for (const int32_t job : memory_.jobs().SetMembers(set)) {
+      Gpus& g = of_job[job];
+      g.fresh += p.fresh;
+      g.all += p.all;
+      // NaN stays: one that is not known may be lower.
+      g.lowest_duty = !(p.lowest_duty >= g.lowest_duty) ? p.lowest_duty : g.lowest_duty;
+    }
+  }
+  Subjects& out = round->of(Scope::kJob);
+  out.Resize(Scope::kJob, jobs.size());
+  job_ids_.clear();
+  const bool full = FloorTo(now, kWindow) > window_ && window_ != 0;
+  absl::flat_hash_map<std::string, Ring> rings;
+  size_t row = 0;
+  for (const store::JobUsage& j : jobs) {
+    const auto gpus = of_job.find(j.job);
+    const auto record = memory_.jobs().job(j.job);
+    if (j.job <= 0 || !record || gpus == of_job.end() || gpus->second.fresh == 0) continue;
+    const UsageSums& s = j.sums;
+    out.keys[row] = KeyOf("job", record->key);
+    job_ids_.push_back(j.job);
+    const double ofu = s.ofu.Ofu().value_or(kNotKnown), tensor = Ratio(s.tensor_s, s.tensor_span_s),
+                 duty = Ratio(s.gpu_util_s, s.gpu_util_span_s),
+                 power = Ratio(s.power_j, s.power_span_s), busy = BusyOfu(ofu, duty);
+    out.Set(Quantity::kJobOfu, row, ofu);
+    out.Set(Quantity::kJobTensor, row, tensor);
+    out.Set(Quantity::kJobSmActive, row, Ratio(s.sm_active_s, s.sm_active_span_s));
+    out.Set(Quantity::kJobDuty, row, duty);
+    out.Set(Quantity::kJobPower, row, power);
+    out.Set(Quantity::kJobClock, row, Ratio(s.clock_mhz_s, s.clock_span_s));
+    out.Set(Quantity::kJobGpus, row, gpus->second.fresh);
+    out.Set(Quantity::kJobCoverage, row, Ratio(s.ofu.computable_s, s.ofu.observed_s));
+    out.Set(Quantity::kJobBusyOfu, row, busy);
+    out.Set(Quantity::kJobQuietest, row, gpus->second.lowest_duty);
+    out.Set(Quantity::kJobLostShare, row,
+            1 - static_cast<double>(gpus->second.fresh) / gpus->second.all);
+    Ring& ring = rings[record->key] = std::move(jobs_[record->key]);
+    if (full && !std::isnan(busy))
+      Keep(&ring,
+           {FloorTo(now, kWindow), static_cast<float>(busy), static_cast<float>(tensor),
+            static_cast<float>(power)},
+           kBaselineReach);
+    std::vector<float> ofus, tensors, powers;
+    for (const Past& p : ring) {
+      if (p.to > now - kBaselineGap || p.to < now - kBaselineReach) continue;
+      ofus.push_back(p.ofu);
+      if (!std::isnan(p.tensor)) tensors.push_back(p.tensor);
+      if (!std::isnan(p.power)) powers.push_back(p.power);
+    }
+    out.Set(Quantity::kJobBaselineWindows, row, static_cast<double>(ofus.size()));
+    out.Set(Quantity::kJobBaselineOfu, row, Median(&ofus));
+    out.Set(Quantity::kJobBaselineTensor, row, Median(&tensors));
+    out.Set(Quantity::kJobBaselinePower, row, Median(&powers));
+    ++row;
+  }
+  // Jobs without a row for two hours and more are over.
+  for (auto& [key, ring] : jobs_)
+    if (!ring.empty() && ring.back().to >= now - kBaselineReach) rings.try_emplace(key, ring);
+  jobs_ = std::move(rings);
+  out.keys.resize(row);
+  for (std::vector<double>& column : out.columns)
+    if (!column.empty()) column.resize(row);
+}
+
+void Look::TakeFleet(Micros now, Round* round) {
+  const UsageSums s = memory_.live()->FleetSince(now - kWindow + 1);
+  Subjects& out = round->of(Scope::kFleet);
+  out.Resize(Scope::kFleet, 1);
+  out.keys[0] = 1;
+  const double ofu = s.ofu.Ofu().value_or(kNotKnown);
+  out.Set(Quantity::kFleetOfu, 0, ofu);
+  out.Set(Quantity::kFleetCoverage, 0, Ratio(s.ofu.computable_s, s.ofu.observed_s));
+  out.Set(Quantity::kFleetGpus, 0, memory_.live()->GpusReporting(now - memory_.silent_after()));
+  const bool full = FloorTo(now, kWindow) > window_ && window_ != 0;
+  if (full && !std::isnan(ofu))
+    Keep(&fleet_, {FloorTo(now, kWindow), static_cast<float>(ofu), 0, 0}, kFleetReach);
+  std::vector<float> ofus;
+  for (const Past& p : fleet_)
+    if (p.to <= now - kFleetGap) ofus.push_back(p.ofu);
+  out.Set(Quantity::kFleetBaselineWindows, 0, static_cast<double>(ofus.size()));
+  out.Set(Quantity::kFleetBaselineOfu, 0, Median(&ofus));
+}
+
+Who Look::WhoOf(Scope scope, size_t row) const {
+  Who who;
+  int32_t job = 0;
+  if (scope == Scope::kNode) who.node = node_names_[row];
+  if (scope == Scope::kJob) job = job_ids_[row];
+  if (scope == Scope::kGpu) {
+    const GpuNow& gpu = gpus_[row];
+    if (const auto record = memory_.registry().entity(gpu.entity)) {
+      who.gpu = record->key.uuid;
+      who.node = record->labels.node;
+    }
+    const std::vector<int32_t> members = memory_.jobs().SetMembers(gpu.job_set);
+    if (members.size() == 1) job = members[0];  // of several nobody is the one
+  }
+  const auto record = job > 0 ? memory_.jobs().job(job) : std::nullopt;
+  if (!record) return who;
+  who.job = record->key;
+  who.user = record->user;
+  who.workflow = record->workflow;
+  who.cluster = record->cluster;
+  const Micros now = memory_.now();
+  memory_.books().ForEachAttempt(now - kWindow, now + 1, [&](const jobs::AttemptRecord& a) {
+    if (a.job != record->key) return;
+    who.account = a.account;
+    who.partition = a.partition;
+  });
+  return who;
+}
+
+void Look::WriteState(std::string* out) const {
+  JsonWriter json(out);
+  const auto ring = [&](const Ring& past) {
+    json.BeginArray();
+    for (const Past& p : past) {
+      json.BeginArray().Value(p.to).Value(static_cast<double>(p.ofu));
+      json.Value(static_cast<double>(p.tensor)).Value(static_cast<double>(p.power)).EndArray();
+    }
+    json.EndArray();
+  };
+  json.BeginObject().Field("window", window_).Key("fleet");
+  ring(fleet_);
+  json.Key("jobs").BeginArray();
+  for (const auto& [key, past] : jobs_) {
+    if (past.empty()) continue;
+    json.BeginArray().Value(key);
+    ring(past);
+    json.EndArray();
+  }
+  json.EndArray().Key("xids").BeginArray();
+  for (const Board& board : boards_) {
+    if (board.key == 0 || board.xid < 0) continue;
+    const auto record = memory_.registry().entity(board.entity);
+    if (record) json.BeginArray().Value(record->key.uuid).Value(board.xid).EndArray();
+  }
+  json.EndArray().EndObject();
+}
+
+Status Look::ReadState(const Json& json) {
+  const auto ring = [](const Json& of) {
+    Ring past;
+    for (const Json& p : of.array()) {
+      if (p.array().size() != 4) continue;
+      const auto number = [&](size_t k) {
+        return static_cast<float>(p.array()[k].number_or(kNotKnown));
+      };
+      past.push_back({p.array()[0].integer_or(0), number(1), number(2), number(3)});
+    }
+    return past;
+  };
+  window_ = json["window"].integer_or(0);
+  fleet_ = ring(json["fleet"]);
+  for (const Json& j : json["jobs"].array())
+    if (j.array().size() == 2) jobs_[j.array()[0].text()] = ring(j.array()[1]);
+  for (const Json& x : json["xids"].array())
+    if (x.array().size() == 2)
+      xids_[x.array()[0].text()] = static_cast<int32_t>(x.array()[1].integer_or(-1));
+  return absl::OkStatus();
+}
+
+}  // namespace flopwatch::alerts

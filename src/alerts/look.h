@@ -1,0 +1,95 @@
+// A round from the live state: what the rules' quantities are now (kQuantities says of each what it
+// is made of). It keeps what a single look does not show: which XID a GPU had before, how its error
+// counters grew, and what each job's OFU was. A replay gives it a live state of its own, which is
+// fed from stored rows, so that both see the same. One thread.
+#pragma once
+
+#include <deque>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "alerts/round.h"
+#include "base/json_read.h"
+#include "query/memory.h"
+
+namespace flopwatch::alerts {
+
+inline constexpr Micros kWindow = 5 * kMicrosPerMinute;       // what quantities of jobs are over
+inline constexpr Micros kBaselineReach = 2 * kMicrosPerHour;  // of a job
+inline constexpr Micros kBaselineGap = 15 * kMicrosPerMinute;
+inline constexpr Micros kFleetReach = kMicrosPerDay;
+inline constexpr Micros kFleetGap = 30 * kMicrosPerMinute;
+inline constexpr Micros kNews = 10 * kMicrosPerMinute;  // an XID, an error is new for so long
+inline constexpr size_t kFewestPeers = 3;               // for a median of a job's GPUs
+inline constexpr double kLeastDuty = 0.05;              // for OFU over the duty cycle
+
+class Look {
+ public:
+  // `memory` has a live state, and outlives this.
+  explicit Look(const query::Memory* memory) : memory_(*memory) {}
+
+  // Fills `round` with what is known at `now`. The round refers to this until the next call.
+  void Take(Micros now, Round* round);
+
+  // What a restart must not forget: baselines and the XIDs that were seen.
+  void WriteState(std::string* json) const;
+  Status ReadState(const Json& json);
+
+ private:
+  // An error counter's growth, by pieces of kNews: this one and the last.
+  struct Growth {
+    int64_t total = -1, now = 0, before = 0;
+    void See(int64_t value);
+  };
+  struct Board {
+    uint64_t key = 0;  // 0 = not seen yet
+    int32_t entity = 0, xid = -1;
+    Micros xid_at = 0;  // when it became `xid`; 0 = it was so when it was seen first
+    Growth ecc, nvlink, replays;
+  };
+  struct Past {
+    Micros to = 0;  // of the window
+    float ofu = 0, tensor = 0, power = 0;
+  };
+  using Ring = std::deque<Past>;
+  struct Peers {  // of one job set in this round
+    std::vector<float> clocks, powers;
+    double median_clock = 0, median_power = 0, duty = 0, lowest_duty = 2;
+    int32_t model = -1, fresh = 0, all = 0, with_duty = 0;
+    bool one_model = true;
+  };
+
+  void TakeGpus(Micros now, Round* round);
+  void CopyGpus();
+  void TakePeers(Micros now);
+  void SetGpu(size_t row, const ingest::GpuNow& gpu, Micros now, Subjects* out);
+  void SetBesidePeers(size_t row, const ingest::GpuNow& gpu, Micros now, Subjects* out);
+  void SetTroubles(size_t row, const ingest::GpuNow& gpu, Micros now, Subjects* out);
+  void TakeNodes(Micros now, Round* round);
+  void TakeJobs(Micros now, Round* round);
+  void TakeFleet(Micros now, Round* round);
+  static void Keep(Ring* ring, const Past& past, Micros reach);
+  Who WhoOf(Scope scope, size_t row) const;
+  Board& BoardOf(int32_t entity);
+  const std::string& NodeOf(int32_t entity);
+
+  const query::Memory& memory_;
+  std::vector<Board> boards_;  // by entity id
+  std::vector<std::string> nodes_of_;
+  uint64_t nodes_version_ = 0;
+  absl::flat_hash_map<std::string, int32_t> xids_;  // of a state: by UUID
+  absl::flat_hash_map<std::string, Ring> jobs_;     // by key
+  Ring fleet_;
+  Micros window_ = 0;  // the last that is in the rings; end
+  Micros growth_ = 0;  // the piece of kNews that growth is of
+
+  // Of the round.
+  std::vector<ingest::GpuNow> gpus_;
+  absl::flat_hash_map<int32_t, Peers> peers_;  // by job set
+  absl::flat_hash_map<int32_t, double> max_clock_;  // by model
+  std::vector<std::string> node_names_;
+  std::vector<int32_t> job_ids_;
+};
+
+}  // namespace flopwatch::alerts

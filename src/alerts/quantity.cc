@@ -1,0 +1,101 @@
+#include "alerts/quantity.h"
+
+#include <iterator>
+
+namespace flopwatch::alerts {
+namespace {
+
+using Q = Quantity;
+constexpr Scope kGpu = Scope::kGpu, kJob = Scope::kJob, kNode = Scope::kNode,
+                kFleet = Scope::kFleet;
+
+constexpr QuantitySpec kQuantities[] = {
+    {Q::kGpuOfu, kGpu, "ofu", "ratio", "OFU of the newest sample"},
+    {Q::kGpuTensor, kGpu, "tensor_active", "ratio", "tensor activity"},
+    {Q::kGpuSmActive, kGpu, "sm_active", "ratio", "SM activity"},
+    {Q::kGpuDuty, kGpu, "gpu_util", "ratio", "the duty cycle: GPU_UTIL, else GR_ACTIVE"},
+    {Q::kGpuPower, kGpu, "power_w", "W", "power of the board"},
+    {Q::kGpuTemperature, kGpu, "gpu_temp_c", "degC", "temperature of the GPU"},
+    {Q::kGpuClock, kGpu, "sm_clock_mhz", "MHz", "SM clock"},
+    {Q::kGpuClockShare, kGpu, "clock_share", "ratio",
+     "SM clock over the highest tensor clock of the model"},
+    {Q::kGpuClockToJob, kGpu, "clock_to_job", "ratio",
+     "SM clock over the median of the job's GPUs, of three and more that are of one model"},
+    {Q::kGpuPowerToJob, kGpu, "power_to_job", "ratio", "power over that median, likewise"},
+    {Q::kGpuMemory, kGpu, "fb_used_mib", "MiB", "memory in use"},
+    {Q::kGpuAge, kGpu, "age_s", "s", "since its newest sample"},
+    {Q::kGpuAllocated, kGpu, "allocated", "1", "1 where a job holds it, else 0"},
+    {Q::kGpuJobGpus, kGpu, "job_gpus", "GPUs", "GPUs of its job that report; 0 without a job"},
+    {Q::kGpuJobDuty, kGpu, "job_duty", "ratio", "the duty cycle of its job's GPUs, their mean"},
+    {Q::kGpuThrottle, kGpu, "throttle", "bits",
+     "why the clock is held back (clock event reasons): 0x8 hardware slowdown, 0x20 software "
+     "thermal, 0x40 hardware thermal, 0x80 power brake"},
+    {Q::kGpuXid, kGpu, "xid", "code", "the last XID error, however old; 0 = none"},
+    {Q::kGpuXidNew, kGpu, "xid_new", "code",
+     "an XID error that came within the last ten minutes; 0 = none"},
+    {Q::kGpuEccNew, kGpu, "ecc_dbe_new", "1",
+     "uncorrectable ECC errors of the last ten minutes"},
+    {Q::kGpuNvlinkErrors, kGpu, "nvlink_errors_new", "1",
+     "NVLink CRC errors of the last ten minutes, all links"},
+    {Q::kGpuPcieReplays, kGpu, "pcie_replays_new", "1", "PCIe replays of the last ten minutes"},
+    {Q::kGpuCounterFault, kGpu, "counter_fault", "1",
+     "1 where a counter cannot be believed (docs/counters.md), else 0"},
+
+    {Q::kJobOfu, kJob, "ofu", "ratio", "OFU of the last five minutes, by GPU-seconds"},
+    {Q::kJobTensor, kJob, "tensor_active", "ratio", "tensor activity, likewise"},
+    {Q::kJobSmActive, kJob, "sm_active", "ratio", "SM activity, likewise"},
+    {Q::kJobDuty, kJob, "gpu_util", "ratio", "the duty cycle, likewise"},
+    {Q::kJobPower, kJob, "power_w", "W", "power of a GPU, likewise"},
+    {Q::kJobClock, kJob, "sm_clock_mhz", "MHz", "SM clock, likewise"},
+    {Q::kJobGpus, kJob, "gpus", "GPUs", "GPUs that report"},
+    {Q::kJobCoverage, kJob, "coverage", "ratio",
+     "of the GPU-seconds that were observed, those with an OFU"},
+    {Q::kJobBusyOfu, kJob, "busy_ofu", "ratio",
+     "OFU over the duty cycle: OFU while kernels run, where they run for a twentieth and more"},
+    {Q::kJobBaselineOfu, kJob, "baseline_ofu", "ratio",
+     "median of busy_ofu over the last two hours, without the last fifteen minutes"},
+    {Q::kJobBaselineWindows, kJob, "baseline_windows", "1",
+     "windows of five minutes that baseline_ofu is made of"},
+    {Q::kJobBaselineTensor, kJob, "baseline_tensor", "ratio",
+     "median of tensor activity over the same windows"},
+    {Q::kJobBaselinePower, kJob, "baseline_power_w", "W",
+     "median of the power of a GPU over the same windows"},
+    {Q::kJobQuietest, kJob, "lowest_gpu_util", "ratio",
+     "the lowest duty cycle of one of its GPUs, newest samples"},
+    {Q::kJobLostShare, kJob, "silent_share", "ratio",
+     "of the GPUs that the job holds, those whose newest sample is too old"},
+
+    {Q::kNodeSilence, kNode, "silence_s", "s", "since the newest sample of any of its GPUs"},
+    {Q::kNodeGpus, kNode, "gpus", "GPUs", "GPUs that it was last heard to have"},
+    {Q::kNodeAllocated, kNode, "allocated", "GPUs", "those of them that a job held then"},
+
+    {Q::kFleetOfu, kFleet, "ofu", "ratio", "OFU of the last five minutes, by GPU-seconds"},
+    {Q::kFleetBaselineOfu, kFleet, "baseline_ofu", "ratio",
+     "median of ofu over the last day, without the last half an hour"},
+    {Q::kFleetBaselineWindows, kFleet, "baseline_windows", "1",
+     "windows of five minutes that baseline_ofu is made of"},
+    {Q::kFleetGpus, kFleet, "gpus", "GPUs", "GPUs that report"},
+    {Q::kFleetCoverage, kFleet, "coverage", "ratio",
+     "of the GPU-seconds that were observed, those with an OFU"},
+};
+static_assert(std::size(kQuantities) == kQuantityCount);
+
+consteval bool InOrder() {
+  for (size_t k = 0; k < kQuantityCount; ++k)
+    if (static_cast<size_t>(kQuantities[k].quantity) != k) return false;
+  return true;
+}
+static_assert(InOrder());
+
+}  // namespace
+
+absl::Span<const QuantitySpec> Quantities() { return kQuantities; }
+const QuantitySpec& SpecOf(Quantity q) { return kQuantities[static_cast<size_t>(q)]; }
+
+std::optional<Quantity> FindQuantity(Scope scope, std::string_view name) {
+  for (const QuantitySpec& spec : kQuantities)
+    if (spec.scope == scope && spec.name == name) return spec.quantity;
+  return std::nullopt;
+}
+
+}  // namespace flopwatch::alerts

@@ -1,0 +1,281 @@
+#include "alerts/service.h"
+
+#include <algorithm>
+#include <filesystem>
+#include <utility>
+
+#include "base/file.h"
+#include "base/log.h"
+
+namespace flopwatch::alerts {
+namespace {
+
+constexpr uint64_t kMostStateBytes = kMaxJsonBytes;
+constexpr Micros kSaveEvery = kMicrosPerMinute;
+constexpr Micros kRefreshEvery = kMicrosPerMinute;
+constexpr Micros kTick = 100 * kMicrosPerMilli;
+
+}  // namespace
+
+Service::Service(ServiceOptions options, const query::Memory* memory)
+    : options_(std::move(options)), look_(memory), engine_(options_.rules, options_.engine) {}
+
+StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options,
+                                                  const query::Memory* memory) {
+  std::unique_ptr<Service> service(new Service(std::move(options), memory));
+  for (const ReceiverOptions& receiver : service->options_.receivers) {
+    auto line = std::make_unique<Line>();
+    FW_ASSIGN_OR_RETURN(line->receiver, MakeReceiver(receiver));
+    line->kind = receiver.kind;
+    line->name = receiver.name.empty() ? receiver.kind : receiver.name;
+    line->least = receiver.least;
+    service->lines_.push_back(std::move(line));
+  }
+  FW_RETURN_IF_ERROR(service->Restore());
+  Service* const s = service.get();
+  for (auto& line : s->lines_) {
+    Line* const of = line.get();
+    of->thread = std::jthread([s, of](std::stop_token stop) { s->Deliver(of, std::move(stop)); });
+  }
+  s->thread_ = std::jthread([s](std::stop_token stop) { s->Loop(std::move(stop)); });
+  return service;
+}
+
+Service::~Service() {
+  if (!thread_.joinable()) return;  // it never began: a state that could not be read stays
+  thread_ = {};
+  for (auto& line : lines_) line->thread.request_stop();
+  for (auto& line : lines_) line->thread = {};
+  Save();
+}
+
+Status Service::Restore() {
+  if (options_.state_file.empty() || !std::filesystem::exists(options_.state_file))
+    return absl::OkStatus();
+  const auto read = [&]() -> Status {
+    FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(options_.state_file, kMostStateBytes));
+    const size_t end = text.find('\n');  // the engine's line, and what was seen
+    if (end == std::string::npos) return absl::DataLossError("it is cut off");
+    FW_ASSIGN_OR_RETURN(const Json seen, Json::Parse(std::string_view(text).substr(end + 1)));
+    const MutexLock round(round_mutex_);
+    const MutexLock lock(mutex_);
+    FW_RETURN_IF_ERROR(engine_.ReadState(std::string_view(text).substr(0, end)));
+    FW_RETURN_IF_ERROR(look_.ReadState(seen));
+    Queue();
+    return absl::OkStatus();
+  };
+  const Status status = read();
+  if (status.ok()) return status;
+  return Annotate(status, "cannot read the state of the alerts in " + options_.state_file +
+                              " (move the file away to begin without it: what fires is told "
+                              "again, and silences are lost)");
+}
+
+std::string Service::State() const {
+  std::string text;
+  engine_.WriteState(&text);
+  text += '\n';
+  return text;
+}
+
+void Service::Save() {
+  if (options_.state_file.empty()) return;
+  const MutexLock round(round_mutex_);
+  std::string text;
+  {
+    const MutexLock lock(mutex_);
+    text = State();
+    dirty_ = false;
+  }
+  look_.WriteState(&text);
+  saved_ = MonotonicNow();
+  const Status written = WriteFileAtomically(options_.state_file, text);
+  if (written.ok()) return;
+  LogWarn("the state of the alerts is not written: {}", MessageOf(written));
+  const MutexLock lock(mutex_);
+  ++state_errors_;
+  dirty_ = true;
+}
+
+void Service::RunOnce() {
+  bool changed = false;
+  const Micros begun = MonotonicNow();
+  {
+    const MutexLock round(round_mutex_);
+    look_.Take(Clock(), &round_);
+    const MutexLock lock(mutex_);
+    changed = engine_.Run(round_) || dirty_;
+    last_round_s_ = ToSeconds(MonotonicNow() - begun);
+    if (MonotonicNow() - saved_ > kSaveEvery) changed = true;
+  }
+  if (changed) Save();  // before anybody is told
+  const MutexLock lock(mutex_);
+  Queue();
+}
+
+void Service::Loop(std::stop_token stop) {
+  Micros next = MonotonicNow();
+  while (!stop.stop_requested()) {
+    bool save = false;
+    {
+      MutexLock lock(mutex_);
+      wake_.WaitFor(mutex_, stop, kTick, [] { return false; });
+      save = dirty_;
+    }
+    if (stop.stop_requested()) return;
+    if (MonotonicNow() >= next) {
+      next = MonotonicNow() + options_.interval;
+      RunOnce();
+    } else if (save) {
+      Save();
+    }
+  }
+}
+
+// What is in the outbox and in no queue yet.
+void Service::Queue() {
+  std::vector<std::string> nobody;
+  for (const Transition& t : engine_.outbox()) {
+    if (left_.contains(t.key)) continue;
+    int receivers = 0;
+    for (auto& line : lines_) {
+      if (t.alert.severity < line->least) continue;
+      line->queue.push_back(t);
+      ++receivers;
+    }
+    if (receivers == 0) {
+      nobody.push_back(t.key);
+    } else {
+      left_[t.key] = receivers;
+    }
+  }
+  for (const std::string& key : nobody) engine_.Sent(key);
+  wake_.NotifyAll();
+}
+
+void Service::Done(Line* line, const Transition& t, bool taken) {
+  line->queue.pop_front();
+  ++(taken ? line->stats.sent : line->stats.refused);
+  if (taken) line->stats.last_sent = Clock();
+  const auto left = left_.find(t.key);
+  if (left == left_.end() || --left->second > 0) return;
+  left_.erase(left);
+  engine_.Sent(t.key);
+  dirty_ = true;
+}
+
+bool Service::DeliverSome(Line* line, std::vector<Transition> some, Micros* back_off,
+                          const std::stop_token& stop) {
+  Status sent = line->receiver->Send(some, stop);
+  // One of several that is refused must not stand before the others.
+  if (absl::IsInvalidArgument(sent) && some.size() > 1) {
+    some.resize(1);
+    sent = line->receiver->Send(some, stop);
+  }
+  const MutexLock lock(mutex_);
+  line->stats.last_error = sent.ok() ? "" : std::string(MessageOf(sent));
+  if (sent.ok() || absl::IsInvalidArgument(sent)) {
+    for (const Transition& t : some) Done(line, t, sent.ok());
+    *back_off = kFirstBackOff;
+    return true;
+  }
+  ++line->stats.failed;
+  return false;
+}
+
+void Service::Deliver(Line* line, std::stop_token stop) {
+  Micros back_off = kFirstBackOff, refreshed = MonotonicNow();
+  while (!stop.stop_requested()) {
+    std::vector<Transition> some;
+    std::vector<Alert> firing;
+    {
+      MutexLock lock(mutex_);
+      wake_.WaitFor(mutex_, stop, kMicrosPerSecond,
+                    [&]() FW_REQUIRES(mutex_) { return !line->queue.empty(); });
+      if (stop.stop_requested()) return;
+      const size_t n = std::min(line->queue.size(), line->receiver->most_at_once());
+      some.assign(line->queue.begin(), line->queue.begin() + static_cast<ptrdiff_t>(n));
+      if (MonotonicNow() - refreshed > kRefreshEvery) {
+        refreshed = MonotonicNow();
+        for (const Alert* alert : engine_.Alerts(/*resolved=*/false))
+          if (alert->severity >= line->least && alert->silenced_by.empty() &&
+              alert->inhibited_by.empty())
+            firing.push_back(*alert);
+      }
+    }
+    if (!firing.empty()) {
+      const Status again = line->receiver->Refresh(firing, stop);
+      const MutexLock lock(mutex_);
+      if (!again.ok()) line->stats.last_error = std::string(MessageOf(again));
+    }
+    if (some.empty() || DeliverSome(line, std::move(some), &back_off, stop)) continue;
+    MutexLock lock(mutex_);
+    wake_.WaitFor(mutex_, stop, back_off, [] { return false; });
+    back_off = std::min(2 * back_off, kLongestBackOff);
+  }
+}
+
+std::vector<Alert> Service::Alerts(bool resolved) const {
+  const MutexLock lock(mutex_);
+  std::vector<Alert> out;
+  for (const Alert* alert : engine_.Alerts(resolved)) out.push_back(*alert);
+  return out;
+}
+
+std::optional<Alert> Service::Find(std::string_view id) const {
+  const MutexLock lock(mutex_);
+  const Alert* const alert = engine_.Find(id);
+  return alert == nullptr ? std::nullopt : std::optional<Alert>(*alert);
+}
+
+StatusOr<std::string> Service::Silence(alerts::Silence silence) {
+  StatusOr<std::string> id;
+  {
+    const MutexLock lock(mutex_);
+    id = engine_.Silence(std::move(silence), Clock());
+  }
+  if (id.ok()) Save();
+  return id;
+}
+
+Status Service::Unsilence(std::string_view id) {
+  {
+    const MutexLock lock(mutex_);
+    FW_RETURN_IF_ERROR(engine_.Unsilence(id, Clock()));
+  }
+  Save();
+  return absl::OkStatus();
+}
+
+std::vector<alerts::Silence> Service::Silences() const {
+  const MutexLock lock(mutex_);
+  return engine_.Silences();
+}
+
+Status Service::Note(std::string_view id, std::string_view text, std::string_view by, bool close) {
+  {
+    const MutexLock lock(mutex_);
+    FW_RETURN_IF_ERROR(engine_.Note(id, text, by, close, Clock()));
+  }
+  Save();
+  return absl::OkStatus();
+}
+
+Service::Stats Service::stats() const {
+  const MutexLock lock(mutex_);
+  Stats out{.engine = engine_.stats(),
+            .open = engine_.Alerts(false).size(),
+            .outbox = engine_.outbox().size(),
+            .last_round_s = last_round_s_,
+            .state_errors = state_errors_};
+  for (const auto& line : lines_) {
+    ReceiverStats s = line->stats;
+    s.name = line->name;
+    s.kind = line->kind;
+    s.queued = line->queue.size();
+    out.receivers.push_back(std::move(s));
+  }
+  return out;
+}
+
+}  // namespace flopwatch::alerts

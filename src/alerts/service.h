@@ -1,0 +1,114 @@
+// The alerts of a running server: a round every interval, its state on disk before anybody is told,
+// and a thread for each receiver, so that one that is away holds up nobody else.
+//
+// A kill at any moment: what was decided is in the state file, which is written before a transition
+// is sent, and noted as sent after that. So nothing is forgotten, and at most one transition a
+// receiver is sent twice, with the same key. Threads: all methods from any thread.
+#pragma once
+
+#include <deque>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "alerts/engine.h"
+#include "alerts/look.h"
+#include "alerts/notify.h"
+#include "base/mutex.h"
+#include "query/memory.h"
+
+namespace flopwatch::alerts {
+
+struct ServiceOptions {
+  std::vector<Rule> rules = ShippedRules();
+  EngineOptions engine;
+  std::vector<ReceiverOptions> receivers;
+  Micros interval = 15 * kMicrosPerSecond;
+  std::string state_file;        // "" = nothing outlives the process
+  std::function<Micros()> clock;  // empty: Now()
+};
+
+// Of one receiver.
+struct ReceiverStats {
+  std::string name, kind;
+  uint64_t sent = 0, failed = 0, refused = 0;  // transitions taken; tries without success; given up
+  size_t queued = 0;
+  std::string last_error;  // "" = the last try worked
+  Micros last_sent = 0;    // 0 = never
+};
+
+class Service {
+ public:
+  // `memory` has a live state and outlives this. Errors: a receiver that cannot be, or a state file
+  // that is there and cannot be read (it is left as it is).
+  static StatusOr<std::unique_ptr<Service>> Start(ServiceOptions options,
+                                                  const query::Memory* memory);
+  // Tells nobody more; writes the state.
+  ~Service();
+
+  std::vector<Alert> Alerts(bool resolved) const;
+  std::optional<Alert> Find(std::string_view id) const;
+  const std::vector<Rule>& rules() const { return options_.rules; }
+  StatusOr<std::string> Silence(alerts::Silence silence);
+  Status Unsilence(std::string_view id);
+  std::vector<alerts::Silence> Silences() const;
+  Status Note(std::string_view id, std::string_view text, std::string_view by, bool close);
+
+  struct Stats {
+    EngineStats engine;
+    std::vector<ReceiverStats> receivers;
+    size_t open = 0, outbox = 0;
+    double last_round_s = 0;   // how long it took
+    uint64_t state_errors = 0;  // times that the state file could not be written
+  };
+  Stats stats() const;
+
+  // A round now, on the caller's thread: tests do not wait.
+  void RunOnce();
+
+ private:
+  struct Line {  // to one receiver
+    std::string name, kind;
+    std::unique_ptr<Receiver> receiver;
+    Severity least = Severity::kNote;
+    std::deque<Transition> queue;
+    ReceiverStats stats;
+    std::jthread thread;
+  };
+
+  Service(ServiceOptions options, const query::Memory* memory);
+  Status Restore();
+  void Loop(std::stop_token stop);
+  void Deliver(Line* line, std::stop_token stop);
+  // True: the transitions are out of the way.
+  bool DeliverSome(Line* line, std::vector<Transition> some, Micros* back_off,
+                   const std::stop_token& stop);
+  void Done(Line* line, const Transition& t, bool taken) FW_REQUIRES(mutex_);
+  void Queue() FW_REQUIRES(mutex_);
+  std::string State() const FW_REQUIRES(mutex_);
+  void Save();
+  Micros Clock() const { return options_.clock ? options_.clock() : Now(); }
+
+  const ServiceOptions options_;
+  Mutex round_mutex_;  // one round, or one writing of the state; before mutex_
+  Look look_ FW_GUARDED_BY(round_mutex_);
+  Round round_ FW_GUARDED_BY(round_mutex_);
+  Micros saved_ FW_GUARDED_BY(round_mutex_) = 0;
+  mutable Mutex mutex_;
+  Engine engine_ FW_GUARDED_BY(mutex_);
+  // How many receivers have not had a transition yet, by key.
+  absl::flat_hash_map<std::string, int> left_ FW_GUARDED_BY(mutex_);
+  std::vector<std::unique_ptr<Line>> lines_;  // their queues and stats: under mutex_
+  CondVar wake_;
+  bool dirty_ FW_GUARDED_BY(mutex_) = false;
+  double last_round_s_ FW_GUARDED_BY(mutex_) = 0;
+  uint64_t state_errors_ FW_GUARDED_BY(mutex_) = 0;
+  std::jthread thread_;
+};
+
+}  // namespace flopwatch::alerts

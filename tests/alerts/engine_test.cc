@@ -1,0 +1,229 @@
+#include "alerts/engine.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <limits>
+
+#include "helpers.h"
+
+namespace flopwatch::alerts {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+constexpr double kGone = std::numeric_limits<double>::quiet_NaN();
+constexpr auto kTemp = Quantity::kGpuTemperature;
+
+constexpr std::string_view kHot =
+    "[rules.hot]\nscope = \"gpu\"\nwhen = \"gpu_temp_c > 90\"\nfor = \"1m\"\n"
+    "keep_firing = \"1m\"\ngroup = \"job\"\nvalue = \"gpu_temp_c\"\nthreshold = \"90\"\n"
+    "severity = \"ticket\"\nsummary = \"{gpus} of job {job} at {value}\"\n";
+
+Engine EngineOf(std::string_view toml = kHot) { return Engine(RulesOf(toml), {.grace = 0}); }
+
+// Rounds every 15 s from `from` to `to`.
+void Rounds(Engine* e, int64_t from, int64_t to, std::vector<TestGpu> gpus) {
+  for (int64_t s = from; s <= to; s += 15) e->Run(RoundOf(s, kTemp, gpus));
+}
+std::vector<std::string> Keys(const Engine& e) {
+  std::vector<std::string> out;
+  for (const Transition& t : e.outbox())
+    out.push_back(t.alert.rule + t.key.substr(t.key.find(':')));
+  return out;
+}
+
+TEST(Engine, FiresAfterItsTimeAndIsResolvedAfterItsEnd) {
+  Engine e = EngineOf();
+  Rounds(&e, 0, 45, {{1, 95}});
+  EXPECT_THAT(e.Alerts(true), IsEmpty());
+  Rounds(&e, 60, 60, {{1, 95}});
+  ASSERT_THAT(e.Alerts(false), SizeIs(1));
+  const Alert& a = *e.Alerts(false)[0];
+  EXPECT_EQ(a.state, AlertState::kFiring);
+  EXPECT_EQ(a.since, At(0));
+  EXPECT_EQ(a.fired, At(60));
+  EXPECT_EQ(a.value, 95);
+  EXPECT_EQ(a.threshold, 90);
+  EXPECT_EQ(a.summary, "GPU-1 of job 7 at 95");
+  EXPECT_THAT(Keys(e), ElementsAre("hot:firing"));
+  Rounds(&e, 75, 105, {{1, 80}});  // held last at 60
+  EXPECT_EQ(e.Alerts(true)[0]->state, AlertState::kFiring);
+  Rounds(&e, 120, 120, {{1, 80}});
+  EXPECT_THAT(e.Alerts(false), IsEmpty());
+  EXPECT_EQ(e.Alerts(true)[0]->until, At(120));
+  EXPECT_EQ(e.Alerts(true)[0]->ended, "cleared");
+  EXPECT_THAT(Keys(e), ElementsAre("hot:firing", "hot:resolved"));
+}
+
+TEST(Engine, ABreakBeginsAnew) {
+  Engine e = EngineOf();
+  Rounds(&e, 0, 45, {{1, 95}});
+  Rounds(&e, 60, 60, {{1, 80}});
+  Rounds(&e, 75, 120, {{1, 95}});
+  EXPECT_THAT(e.Alerts(true), IsEmpty());
+  Rounds(&e, 135, 135, {{1, 95}});
+  EXPECT_THAT(e.Alerts(true), SizeIs(1));
+}
+
+// What is not known is no break and does not count.
+TEST(Engine, NotKnownWaits) {
+  Engine e = EngineOf();
+  Rounds(&e, 0, 30, {{1, 95}});
+  Rounds(&e, 45, 300, {{1, kGone}});
+  Rounds(&e, 315, 315, {{1, 95}});  // 30 s are known, and since 45 nothing
+  EXPECT_THAT(e.Alerts(true), IsEmpty());
+  Rounds(&e, 330, 345, {{1, 95}});
+  ASSERT_THAT(e.Alerts(false), SizeIs(1));
+  // A subject that is gone is not known either; then the alert ends for want of data.
+  Rounds(&e, 360, 1230, {});
+  EXPECT_THAT(e.Alerts(false), SizeIs(1));
+  Rounds(&e, 1245, 1260, {});
+  ASSERT_THAT(e.Alerts(false), IsEmpty());
+  EXPECT_EQ(e.Alerts(true)[0]->ended, "no data");
+}
+
+TEST(Engine, OneAlertForAJob) {
+  Engine e = EngineOf();
+  Rounds(&e, 0, 60, {{1, 95, "n1"}, {2, 97, "n2"}, {3, 95, "n1", "8"}, {4, 50, "n1"}});
+  ASSERT_THAT(e.Alerts(false), SizeIs(2));
+  EXPECT_THAT(Keys(e), ElementsAre("hot:firing", "hot:firing"));
+  const Alert* const first = e.Alerts(false)[0];
+  const Alert& a = first->subject.job == "7" ? *first : *e.Alerts(false)[1];
+  EXPECT_THAT(a.subject.gpus, ElementsAre("GPU-1", "GPU-2"));
+  EXPECT_THAT(a.subject.nodes, ElementsAre("n1", "n2"));
+  EXPECT_EQ(a.summary, "2 GPUs of job 7 at 95");
+  // Resolved with the last of them.
+  Rounds(&e, 75, 300, {{1, 50, "n1"}, {2, 97, "n2"}, {3, 50, "n1", "8"}});
+  ASSERT_THAT(e.Alerts(false), SizeIs(1));
+  EXPECT_EQ(e.Alerts(false)[0]->subject.job, "7");
+}
+
+TEST(Engine, WhatFlapsIsTheSameAlertAndStaysLonger) {
+  Engine e = EngineOf();
+  int told = 0;
+  for (int64_t s = 0; s < 4 * 3600; s += 15) {
+    // Two minutes hot, three not.
+    e.Run(RoundOf(s, kTemp, {{1, s % 300 < 120 ? 95. : 50.}}));
+    told += static_cast<int>(e.outbox().size());
+    while (!e.outbox().empty()) e.Sent(e.outbox().front().key);
+  }
+  EXPECT_THAT(e.Alerts(true), SizeIs(1));
+  EXPECT_LE(told, 7) << "of 48 times that it was hot";
+  EXPECT_EQ(e.Alerts(true)[0]->state, AlertState::kFiring);
+}
+
+TEST(Engine, SilencedAndInhibitedAreNotTold) {
+  Engine e(RulesOf(std::string(kHot) +
+                   "inhibited_by = [\"node\"]\n[rules.node]\nscope = \"gpu\"\ngroup = \"node\"\n"
+                   "when = \"gpu_temp_c > 200\"\nsummary = \"node {node}\"\n"),
+           {.grace = 0});
+  alerts::Silence silence{.matchers = {{"node", "n2", false}}, .owner = "ann"};
+  silence.from = At(0);
+  silence.until = At(600);
+  const auto id = e.Silence(silence, At(0));
+  ASSERT_TRUE(id.ok()) << id.status();
+  Rounds(&e, 0, 60, {{1, 95, "n1", "7"}, {2, 300, "n1", "9"}, {3, 95, "n2", "8"}});
+  EXPECT_THAT(Keys(e), ElementsAre("node:firing"));
+  int inhibited = 0, silenced = 0;
+  for (const Alert* a : e.Alerts(false)) {
+    inhibited += a->inhibited_by.empty() ? 0 : 1;
+    silenced += a->silenced_by == *id ? 1 : 0;
+  }
+  EXPECT_EQ(inhibited, 2);  // the jobs 7 and 9 on n1
+  EXPECT_EQ(silenced, 1);
+  // Told when the silence ends.
+  ASSERT_TRUE(e.Unsilence(*id, At(61)).ok());
+  EXPECT_THAT(Keys(e), ElementsAre("node:firing", "hot:firing"));
+  EXPECT_EQ(e.Unsilence("none", At(61)).code(), absl::StatusCode::kNotFound);
+}
+
+TEST(Engine, GraceAtAStartWithoutAState) {
+  Engine e(RulesOf(kHot), {.grace = 5 * kMicrosPerMinute});
+  Rounds(&e, 0, 285, {{1, 95}});
+  EXPECT_THAT(e.Alerts(true), IsEmpty());
+  Rounds(&e, 300, 300, {{1, 95}});
+  EXPECT_THAT(e.Alerts(true), SizeIs(1));
+}
+
+// Killed after every round: what comes out is what comes out without.
+TEST(Engine, StateSurvivesAnyKill) {
+  Engine whole = EngineOf();
+  std::string state;
+  std::vector<std::string> of_killed;
+  for (int64_t s = 0; s <= 900; s += 15) {
+    const std::vector<TestGpu> gpus = {{1, s < 300 ? 95. : 50.},
+                                       {2, s > 100 && s < 500 ? 95. : 50., "n2", "8"},
+                                       {3, s % 40 < 20 ? 95. : 50., "n3", "9"}};
+    whole.Run(RoundOf(s, kTemp, gpus));
+    Engine killed = EngineOf();
+    if (!state.empty()) ASSERT_TRUE(killed.ReadState(state).ok());
+    killed.Run(RoundOf(s, kTemp, gpus));
+    state.clear();
+    killed.WriteState(&state);
+    of_killed = Keys(killed);
+  }
+  EXPECT_EQ(of_killed, Keys(whole));
+  EXPECT_THAT(of_killed, SizeIs(4));
+  Engine last = EngineOf();
+  ASSERT_TRUE(last.ReadState(state).ok());
+  ASSERT_EQ(last.Alerts(true).size(), whole.Alerts(true).size());
+  std::string ours, theirs;
+  for (size_t k = 0; k < whole.Alerts(true).size(); ++k) {
+    JsonWriter a(&ours), b(&theirs);
+    WriteJson(*last.Alerts(true)[k], &a);
+    WriteJson(*whole.Alerts(true)[k], &b);
+  }
+  // Nobody looked between two rounds: pending time is the same, as 15 s are taken off and added.
+  EXPECT_EQ(last.outbox().size(), whole.outbox().size());
+}
+
+TEST(Engine, AStateThatIsNoneChangesNothing) {
+  Engine e = EngineOf();
+  Rounds(&e, 0, 60, {{1, 95}});
+  for (const char* bad : {"", "{", "{}", "{\"version\": 9}",
+                          "{\"version\": 1, \"alerts\": [{\"id\": \"x\"}]}"}) {
+    EXPECT_FALSE(e.ReadState(bad).ok()) << bad;
+    EXPECT_THAT(e.Alerts(false), SizeIs(1)) << bad;
+  }
+}
+
+TEST(Engine, WhatAServiceDidClosesIt) {
+  Engine e = EngineOf();
+  Rounds(&e, 0, 60, {{1, 95}});
+  const std::string id = e.Alerts(false)[0]->id;
+  ASSERT_TRUE(e.Note(id, "job restarted", "healer", true, At(61)).ok());
+  EXPECT_THAT(e.Alerts(false), IsEmpty());
+  EXPECT_EQ(e.Find(id)->ended, "closed by healer");
+  EXPECT_THAT(e.Find(id)->notes[0].second, HasSubstr("job restarted"));
+  EXPECT_THAT(Keys(e), ElementsAre("hot:firing", "hot:resolved"));
+}
+
+// A clock that was set back tells no round twice.
+TEST(Engine, ClockSetBack) {
+  Engine e = EngineOf();
+  Rounds(&e, 600, 660, {{1, 95}});
+  EXPECT_FALSE(e.Run(RoundOf(30, kTemp, {{1, 50}})));
+  EXPECT_THAT(e.Alerts(false), SizeIs(1));
+}
+
+TEST(Engine, TenThousandAlertsAtOnce) {
+  Engine e = EngineOf();
+  std::vector<TestGpu> gpus;
+  for (uint64_t k = 1; k <= 10'000; ++k) gpus.push_back({k, 95, "n", std::to_string(k)});
+  Rounds(&e, 0, 60, gpus);
+  EXPECT_THAT(e.Alerts(false), SizeIs(10'000));
+  EXPECT_THAT(e.outbox(), SizeIs(10'000));
+  std::string state;
+  e.WriteState(&state);
+  Engine again = EngineOf();
+  ASSERT_TRUE(again.ReadState(state).ok());
+  EXPECT_THAT(again.Alerts(false), SizeIs(10'000));
+  EXPECT_THAT(again.outbox(), SizeIs(10'000));
+}
+
+}  // namespace
+}  // namespace flopwatch::alerts

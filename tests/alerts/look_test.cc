@@ -1,0 +1,203 @@
+// The shipped rules on a live state: each fault fires its rule and no other, and what is ordinary
+// fires none.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "live_fleet.h"
+
+namespace flopwatch::alerts {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
+using ::testing::SizeIs;
+
+constexpr int64_t kMinute = 60, kHour = 3600;
+
+TEST(Look, NothingFiresOnAHealthyJob) {
+  LiveFleet fleet(2, 4);
+  fleet.Go(2 * kHour);
+  EXPECT_THAT(fleet.Ever(), IsEmpty());
+  EXPECT_NEAR(fleet.Value(Quantity::kJobTensor), .4005, 1e-3);
+  EXPECT_EQ(fleet.Value(Quantity::kJobGpus), 8);
+  EXPECT_EQ(fleet.Value(Quantity::kNodeGpus), 4);
+  EXPECT_EQ(fleet.Value(Quantity::kFleetGpus), 8);
+  // 1 hour 45 minutes of windows of five minutes, without the first, which is not full.
+  EXPECT_NEAR(fleet.Value(Quantity::kJobBaselineWindows), 20, 1);
+}
+
+TEST(Look, AnXidIsNewOnce) {
+  LiveFleet fleet(1, 4);
+  fleet[0].xid = 79;  // it was there before we came
+  fleet.Go(10 * kMinute);
+  EXPECT_THAT(fleet.Ever(), IsEmpty());
+  fleet[1].xid = 94;
+  fleet.Go(15);
+  EXPECT_THAT(fleet.Firing(),
+              ElementsAre("gpu_xid_hardware: XID 94 on GPU-00000001 of node n0"));
+  fleet.Go(30 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+  EXPECT_THAT(fleet.Ever(), ElementsAre(Pair("gpu_xid_hardware", 1)));
+}
+
+TEST(Look, AnApplicationsXidIsItsOwners) {
+  LiveFleet fleet(1, 4);
+  fleet.Go(10 * kMinute);
+  fleet[2].xid = 31;
+  fleet[3].xid = 31;
+  fleet.Go(15);
+  ASSERT_THAT(fleet.engine().Alerts(false), SizeIs(1));
+  const Alert& a = *fleet.engine().Alerts(false)[0];
+  EXPECT_EQ(a.rule, "gpu_xid_application");
+  EXPECT_EQ(a.owner, "user");
+  EXPECT_EQ(a.subject.job, "7");
+  EXPECT_THAT(a.subject.gpus, ElementsAre("GPU-00000002", "GPU-00000003"));
+}
+
+TEST(Look, ErrorsAreWhatCame) {
+  LiveFleet fleet(1, 4);
+  for (int k = 0; k < 4; ++k) fleet[k].ecc = 3, fleet[k].nvlink = 5000;
+  fleet.Go(10 * kMinute);
+  EXPECT_THAT(fleet.Ever(), IsEmpty()) << "old ones";
+  fleet[1].ecc = 4;
+  fleet[2].nvlink = 5500;
+  fleet.Go(30);
+  EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("gpu_ecc: 1 uncorrectable"),
+                                          HasSubstr("gpu_nvlink_errors: 500 NVLink")));
+  fleet[1].ecc = 0;  // the driver was loaded anew
+  fleet.Go(40 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+}
+
+TEST(Look, HeatIsOfItsNodeAndNoStraggler) {
+  LiveFleet fleet(2, 4);
+  fleet.Go(30 * kMinute);
+  fleet[5].throttle = 0x40;
+  fleet[5].clock = 1000;
+  fleet[5].temperature = 88;
+  fleet.Go(30 * kMinute);
+  EXPECT_THAT(fleet.Firing(), ::testing::Contains(HasSubstr(
+                                  "gpu_thermal_throttle: GPU-00000005 of node n1 held back")));
+  int told = 0;
+  for (const Transition& t : fleet.engine().outbox())
+    told += t.alert.rule == "gpu_thermal_throttle" ? 1 : 100;
+  EXPECT_EQ(told, 1) << "the straggler that it makes is not told beside it";
+}
+
+TEST(Look, AStragglerByItsClock) {
+  LiveFleet fleet(2, 4);
+  fleet.Go(30 * kMinute);
+  fleet[6].clock = 1400;  // 0.82 of the others'
+  fleet.Go(14 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+  fleet.Go(2 * kMinute);
+  EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("job 7 waits for GPU-00000006 on node n1")));
+}
+
+TEST(Look, AHungJob) {
+  LiveFleet fleet(2, 4);
+  fleet.Go(kHour);
+  fleet.All({.tensor = 0, .sm = .9, .duty = 100, .power = 250});
+  fleet.Go(9 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+  fleet.Go(7 * kMinute);  // the window of five minutes must be free of work
+  EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("job_hung: job 7 seems to hang")));
+  fleet.All({});
+  fleet.Go(15 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+  EXPECT_THAT(fleet.Ever(), ElementsAre(Pair("job_hung", 1)));
+}
+
+// A program that never did tensor work does not hang for that.
+TEST(Look, FullDutyWithoutTensorWorkIsNoHang) {
+  LiveFleet fleet(1, 4);
+  fleet.All({.tensor = 0, .sm = .9, .duty = 100, .power = 500});
+  fleet.Go(2 * kHour);
+  EXPECT_EQ(fleet.Ever().count("job_hung"), 0u);
+}
+
+TEST(Look, PausesAreOrdinary) {
+  LiveFleet fleet(2, 4);
+  fleet.Go(kHour);
+  for (int k = 0; k < 4; ++k) {  // checkpoints and evaluations
+    fleet.All({.tensor = 0, .sm = 0, .duty = 0, .clock = 1980, .power = 120});
+    fleet.Go(20 * kMinute);
+    fleet.All({});
+    fleet.Go(20 * kMinute);
+  }
+  EXPECT_THAT(fleet.Ever(), IsEmpty());
+}
+
+TEST(Look, GpusThatAJobHoldsAndNeverUses) {
+  LiveFleet fleet(2, 4);
+  for (int k = 4; k < 8; ++k) fleet[k] = {.tensor = 0, .sm = 0, .duty = 0, .power = 70};
+  fleet.Go(61 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+  fleet.Go(5 * kMinute);
+  EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("gpu_idle_held: job 7 holds 4 GPUs")));
+  // Not held any more.
+  for (int k = 4; k < 8; ++k) fleet[k].job = "";
+  fleet.Go(10 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+  EXPECT_EQ(fleet.engine().Alerts(true)[0]->ended, "cleared");
+}
+
+TEST(Look, ADropOfOfuWithinAJob) {
+  LiveFleet fleet(2, 4);
+  fleet.Go(kHour);
+  fleet.All({.tensor = .2, .sm = .6, .power = 500});
+  fleet.Go(10 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+  fleet.Go(15 * kMinute);
+  EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("job_ofu_drop: job 7: OFU while it works")));
+}
+
+TEST(Look, ASilentNodeIsOneAlert) {
+  LiveFleet fleet(3, 4);
+  fleet.Go(30 * kMinute);
+  for (int k = 4; k < 8; ++k) fleet[k].silent = true;
+  fleet.Go(10 * kMinute);
+  EXPECT_THAT(fleet.Firing(), ::testing::Contains(HasSubstr("node_silent: nothing is heard of "
+                                                            "node n1 for 600 s")));
+  for (const Transition& t : fleet.engine().outbox()) EXPECT_EQ(t.alert.rule, "node_silent");
+  fleet.All({});
+  fleet.Go(10 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+}
+
+TEST(Look, AGpuThatFallsOffTheBus) {
+  LiveFleet fleet(2, 4);
+  fleet.Go(30 * kMinute);
+  fleet[2].silent = true;
+  fleet.Go(10 * kMinute);
+  EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("gpu_silent: nothing is heard of GPU-00000002")));
+}
+
+TEST(Look, StateKeepsBaselinesAndXids) {
+  LiveFleet before(1, 4);
+  before[0].xid = 13;
+  before.Go(kHour);
+  Look look(&before.memory());
+  Round round;
+  look.Take(before.now(), &round);
+  std::string state;
+  look.WriteState(&state);
+  const auto json = Json::Parse(state);
+  ASSERT_TRUE(json.ok()) << json.status();
+  ASSERT_THAT((*json)["xids"].array(), SizeIs(4));
+  Look again(&before.memory());
+  ASSERT_TRUE(again.ReadState(*json).ok());
+  // While nobody looked, the GPU has had another error: that is new.
+  before[0].xid = 31;
+  before.Go(15);
+  again.Take(before.now(), &round);
+  double newest = 0;
+  for (size_t k = 0; k < 4; ++k)
+    newest = std::max(newest, round.of(Scope::kGpu).At(Quantity::kGpuXidNew, k));
+  EXPECT_EQ(newest, 31);
+}
+
+}  // namespace
+}  // namespace flopwatch::alerts
