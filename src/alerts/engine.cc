@@ -39,10 +39,10 @@ std::string GroupOf(const Rule& rule, const Who& who) {
     case Grouping::kSubject:
       break;
   }
-  return rule.scope == Scope::kJob      ? job
+  return rule.scope == Scope::kJob    ? job
          : rule.scope == Scope::kNode ? node
-         : rule.scope == Scope::kGpu    ? "gpu " + who.gpu
-                                        : "fleet";
+         : rule.scope == Scope::kGpu  ? "gpu " + who.gpu
+                                      : "fleet";
 }
 
 template <typename T>

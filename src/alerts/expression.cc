@@ -336,31 +336,61 @@ void Expression::EvaluateBlock(const Subjects& subjects, size_t first, size_t ro
       }
       continue;
     }
-    const bool binary = s.op != Op::kAbs && s.op != Op::kNegate && s.op != Op::kNot &&
-                        s.op != Op::kIn;
+    const bool binary =
+        s.op != Op::kAbs && s.op != Op::kNegate && s.op != Op::kNot && s.op != Op::kIn;
     if (binary) --level;
     double* const a = base + (level - 1) * kBlock;
     const double* const b = base + level * kBlock;
     switch (s.op) {
-      case Op::kAdd: Two(a, b, rows, [](double x, double y) { return x + y; }); break;
-      case Op::kSubtract: Two(a, b, rows, [](double x, double y) { return x - y; }); break;
-      case Op::kMultiply: Two(a, b, rows, [](double x, double y) { return x * y; }); break;
+      case Op::kAdd:
+        Two(a, b, rows, [](double x, double y) { return x + y; });
+        break;
+      case Op::kSubtract:
+        Two(a, b, rows, [](double x, double y) { return x - y; });
+        break;
+      case Op::kMultiply:
+        Two(a, b, rows, [](double x, double y) { return x * y; });
+        break;
       case Op::kDivide:
         Two(a, b, rows, [](double x, double y) { return y == 0 ? kUnknown : x / y; });
         break;
       // Neither of these takes the known one of two: what is not known stays so.
-      case Op::kMin: Two(a, b, rows, [](double x, double y) { return y > x ? x : y + 0 * x; }); break;
-      case Op::kMax: Two(a, b, rows, [](double x, double y) { return y < x ? x : y + 0 * x; }); break;
-      case Op::kBits: Two(a, b, rows, IsBit); break;
-      case Op::kLess: Compare(a, b, rows, std::less<>()); break;
-      case Op::kLessEqual: Compare(a, b, rows, std::less_equal<>()); break;
-      case Op::kEqual: Compare(a, b, rows, std::equal_to<>()); break;
-      case Op::kNotEqual: Compare(a, b, rows, std::not_equal_to<>()); break;
-      case Op::kAnd: Two(a, b, rows, Both); break;
-      case Op::kOr: Two(a, b, rows, Either); break;
-      case Op::kAbs: One(a, rows, [](double x) { return std::fabs(x); }); break;
-      case Op::kNegate: One(a, rows, [](double x) { return -x; }); break;
-      case Op::kNot: One(a, rows, [](double x) { return 1 - x; }); break;
+      case Op::kMin:
+        Two(a, b, rows, [](double x, double y) { return y > x ? x : y + 0 * x; });
+        break;
+      case Op::kMax:
+        Two(a, b, rows, [](double x, double y) { return y < x ? x : y + 0 * x; });
+        break;
+      case Op::kBits:
+        Two(a, b, rows, IsBit);
+        break;
+      case Op::kLess:
+        Compare(a, b, rows, std::less<>());
+        break;
+      case Op::kLessEqual:
+        Compare(a, b, rows, std::less_equal<>());
+        break;
+      case Op::kEqual:
+        Compare(a, b, rows, std::equal_to<>());
+        break;
+      case Op::kNotEqual:
+        Compare(a, b, rows, std::not_equal_to<>());
+        break;
+      case Op::kAnd:
+        Two(a, b, rows, Both);
+        break;
+      case Op::kOr:
+        Two(a, b, rows, Either);
+        break;
+      case Op::kAbs:
+        One(a, rows, [](double x) { return std::fabs(x); });
+        break;
+      case Op::kNegate:
+        One(a, rows, [](double x) { return -x; });
+        break;
+      case Op::kNot:
+        One(a, rows, [](double x) { return 1 - x; });
+        break;
       case Op::kIn: {
         const double* const begin = members_.data() + s.first;
         One(a, rows, [&](double x) {
@@ -370,7 +400,8 @@ void Expression::EvaluateBlock(const Subjects& subjects, size_t first, size_t ro
         break;
       }
       case Op::kConstant:
-      case Op::kQuantity: break;
+      case Op::kQuantity:
+        break;
     }
   }
   std::copy_n(base, rows, out);

@@ -353,6 +353,16 @@ Who Look::WhoOf(Scope scope, size_t row) const {
   return who;
 }
 
+std::map<std::string, double, std::less<>> Look::Baselines(const Round& round) const {
+  std::map<std::string, double, std::less<>> out;
+  for (size_t row = 0; row < job_ids_.size(); ++row) {
+    const double ofu = round.of(Scope::kJob).At(Quantity::kJobBaselineOfu, row);
+    const auto record = memory_.jobs().job(job_ids_[row]);
+    if (!std::isnan(ofu) && record) out[record->key] = ofu;
+  }
+  return out;
+}
+
 void Look::WriteState(std::string* out) const {
   JsonWriter json(out);
   const auto ring = [&](const Ring& past) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,9 @@ class Look {
 
   // Fills `round` with what is known at `now`. The round refers to this until the next call.
   void Take(Micros now, Round* round);
+
+  // The jobs' baselines of OFU in the round that was taken last, by job; those that are known.
+  std::map<std::string, double, std::less<>> Baselines(const Round& round) const;
 
   // What a restart must not forget: baselines and the XIDs that were seen.
   void WriteState(std::string* json) const;
@@ -86,7 +90,7 @@ class Look {
 
   // Of the round.
   std::vector<ingest::GpuNow> gpus_;
-  absl::flat_hash_map<int32_t, Peers> peers_;  // by job set
+  absl::flat_hash_map<int32_t, Peers> peers_;       // by job set
   absl::flat_hash_map<int32_t, double> max_clock_;  // by model
   std::vector<std::string> node_names_;
   std::vector<int32_t> job_ids_;

@@ -26,11 +26,11 @@ StatusOr<std::unique_ptr<Receiver>> MakeReceiver(const ReceiverOptions& options)
   for (const KindOfReceiver& kind : kKinds) {
     names.push_back(kind.name);
     if (kind.name != options.kind) continue;
-    if (kind.has_url && !options.url.starts_with("http://") &&
-        !options.url.starts_with("https://"))
-      return InvalidArgument("the receiver {} needs a URL that begins with http:// or https://; "
-                             "there is \"{}\"",
-                             options.kind, Printable(options.url, 100));
+    if (kind.has_url && !options.url.starts_with("http://") && !options.url.starts_with("https://"))
+      return InvalidArgument(
+          "the receiver {} needs a URL that begins with http:// or https://; "
+          "there is \"{}\"",
+          options.kind, Printable(options.url, 100));
     return kind.make(options);
   }
   const std::string_view near = Nearest(options.kind, names);

@@ -13,8 +13,7 @@ void Subjects::Resize(Scope scope, size_t n) {
   keys.assign(n, 0);
   for (const QuantitySpec& spec : Quantities()) {
     if (spec.scope != scope) continue;
-    columns[static_cast<size_t>(spec.quantity)].assign(n,
-                                                       std::numeric_limits<double>::quiet_NaN());
+    columns[static_cast<size_t>(spec.quantity)].assign(n, std::numeric_limits<double>::quiet_NaN());
   }
 }
 

@@ -22,9 +22,9 @@ constexpr Shipped kShipped[] = {
 constexpr size_t kMostRules = 500;
 constexpr Micros kLongestHold = 7 * kMicrosPerDay;
 
-constexpr std::string_view kKeys[] = {"scope",  "when",    "for",    "keep_firing",  "group",
-                                      "severity", "owner",  "value",  "threshold",    "summary",
-                                      "action", "source",  "enabled", "inhibited_by"};
+constexpr std::string_view kKeys[] = {"scope",    "when",   "for",     "keep_firing", "group",
+                                      "severity", "owner",  "value",   "threshold",   "summary",
+                                      "action",   "source", "enabled", "inhibited_by"};
 constexpr std::string_view kOwners[] = {"operator", "user"};
 
 // What a rule's table says, on top of what is there.

@@ -103,7 +103,9 @@ void Service::RunOnce() {
   {
     const MutexLock round(round_mutex_);
     look_.Take(Clock(), &round_);
+    std::map<std::string, double, std::less<>> baselines = look_.Baselines(round_);
     const MutexLock lock(mutex_);
+    baselines_ = std::move(baselines);
     changed = engine_.Run(round_) || dirty_;
     last_round_s_ = ToSeconds(MonotonicNow() - begun);
     if (MonotonicNow() - saved_ > kSaveEvery) changed = true;
@@ -259,6 +261,12 @@ Status Service::Note(std::string_view id, std::string_view text, std::string_vie
   }
   Save();
   return absl::OkStatus();
+}
+
+std::optional<double> Service::BaselineOf(std::string_view job) const {
+  const MutexLock lock(mutex_);
+  const auto at = baselines_.find(job);
+  return at == baselines_.end() ? std::nullopt : std::optional<double>(at->second);
 }
 
 Service::Stats Service::stats() const {

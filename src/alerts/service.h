@@ -8,6 +8,7 @@
 
 #include <deque>
 #include <functional>
+#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -29,7 +30,7 @@ struct ServiceOptions {
   EngineOptions engine;
   std::vector<ReceiverOptions> receivers;
   Micros interval = 15 * kMicrosPerSecond;
-  std::string state_file;        // "" = nothing outlives the process
+  std::string state_file;         // "" = nothing outlives the process
   std::function<Micros()> clock;  // empty: Now()
 };
 
@@ -63,10 +64,13 @@ class Service {
     EngineStats engine;
     std::vector<ReceiverStats> receivers;
     size_t open = 0, outbox = 0;
-    double last_round_s = 0;   // how long it took
+    double last_round_s = 0;    // how long it took
     uint64_t state_errors = 0;  // times that the state file could not be written
   };
   Stats stats() const;
+  // Median OFU while kernels run over the job's last two hours, as rules see it (baseline_ofu);
+  // nullopt = not known.
+  std::optional<double> BaselineOf(std::string_view job) const;
 
   // A round now, on the caller's thread: tests do not wait.
   void RunOnce();
@@ -107,6 +111,7 @@ class Service {
   CondVar wake_;
   bool dirty_ FW_GUARDED_BY(mutex_) = false;
   double last_round_s_ FW_GUARDED_BY(mutex_) = 0;
+  std::map<std::string, double, std::less<>> baselines_ FW_GUARDED_BY(mutex_);  // by job
   uint64_t state_errors_ FW_GUARDED_BY(mutex_) = 0;
   std::jthread thread_;
 };

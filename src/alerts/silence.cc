@@ -10,9 +10,9 @@
 namespace flopwatch::alerts {
 namespace {
 
-constexpr std::string_view kLabels[] = {"rule",     "severity",  "owner",   "id",   "cluster",
-                                        "partition", "account",  "user",    "workflow", "job",
-                                        "node",     "rack",      "gpu"};
+constexpr std::string_view kLabels[] = {"rule",      "severity", "owner", "id",       "cluster",
+                                        "partition", "account",  "user",  "workflow", "job",
+                                        "node",      "rack",     "gpu"};
 constexpr std::string_view kDays[] = {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"};
 constexpr Micros kWeek = 7 * kMicrosPerDay;
 constexpr Micros kFirstMonday = 4 * kMicrosPerDay;  // 1970-01-05
@@ -40,11 +40,11 @@ std::vector<std::string> ValuesOf(const Alert& a, std::string_view label) {
   if (label == "rack") return s.racks;
   if (label == "gpu") return s.gpus;
   const std::pair<std::string_view, std::string_view> texts[] = {
-      {"rule", a.rule},           {"severity", SeverityName(a.severity)},
-      {"owner", a.owner},         {"id", a.id},
-      {"cluster", s.cluster},     {"partition", s.partition},
-      {"account", s.account},     {"user", s.user},
-      {"workflow", s.workflow},   {"job", s.job}};
+      {"rule", a.rule},         {"severity", SeverityName(a.severity)},
+      {"owner", a.owner},       {"id", a.id},
+      {"cluster", s.cluster},   {"partition", s.partition},
+      {"account", s.account},   {"user", s.user},
+      {"workflow", s.workflow}, {"job", s.job}};
   for (const auto& [name, text] : texts)
     if (name == label) return {std::string(text)};
   return {};
@@ -113,8 +113,8 @@ Status Check(const Silence& s) {
     return InvalidArgument("it ends at {}, before it begins at {}", FormatTime(s.until),
                            FormatTime(s.from));
   if (s.until - s.from > kLongestSilence)
-    return InvalidArgument("it lasts {}; at most {} are taken",
-                           FormatDuration(s.until - s.from), FormatDuration(kLongestSilence));
+    return InvalidArgument("it lasts {}; at most {} are taken", FormatDuration(s.until - s.from),
+                           FormatDuration(kLongestSilence));
   if (!s.weekly.empty() && !ParseWeekly(s.weekly))
     return InvalidArgument("\"{}\" is no weekly time, as Sat 22:00-Sun 06:00 (UTC)",
                            Printable(s.weekly, 60));

@@ -11,13 +11,13 @@ namespace {
 constexpr int kVersion = 1;
 constexpr std::string_view kWhoNames[] = {"cluster", "partition", "account", "user", "workflow",
                                           "job",     "node",      "rack",    "gpu"};
-constexpr std::string Who::*kWho[] = {&Who::cluster,  &Who::partition, &Who::account,
-                                      &Who::user,     &Who::workflow,  &Who::job,
-                                      &Who::node,     &Who::rack,      &Who::gpu};
+constexpr std::string Who::*kWho[] = {&Who::cluster, &Who::partition, &Who::account,
+                                      &Who::user,    &Who::workflow,  &Who::job,
+                                      &Who::node,    &Who::rack,      &Who::gpu};
 constexpr std::string_view kTextNames[] = {"cluster", "partition", "account",
                                            "user",    "workflow",  "job"};
-constexpr std::string Subject::*kTexts[] = {&Subject::cluster, &Subject::partition,
-                                            &Subject::account, &Subject::user,
+constexpr std::string Subject::*kTexts[] = {&Subject::cluster,  &Subject::partition,
+                                            &Subject::account,  &Subject::user,
                                             &Subject::workflow, &Subject::job};
 constexpr std::string_view kListNames[] = {"nodes", "racks", "gpus"};
 constexpr std::vector<std::string> Subject::*kLists[] = {&Subject::nodes, &Subject::racks,
@@ -26,19 +26,25 @@ struct AlertText {
   std::string_view name;
   std::string Alert::*text;
 };
-constexpr AlertText kAlertTexts[] = {
-    {"id", &Alert::id},           {"rule", &Alert::rule},
-    {"owner", &Alert::owner},     {"summary", &Alert::summary},
-    {"action", &Alert::action},   {"source", &Alert::source},
-    {"link", &Alert::link},       {"condition", &Alert::condition},
-    {"ended", &Alert::ended},     {"silenced_by", &Alert::silenced_by},
-    {"inhibited_by", &Alert::inhibited_by}};
+constexpr AlertText kAlertTexts[] = {{"id", &Alert::id},
+                                     {"rule", &Alert::rule},
+                                     {"owner", &Alert::owner},
+                                     {"summary", &Alert::summary},
+                                     {"action", &Alert::action},
+                                     {"source", &Alert::source},
+                                     {"link", &Alert::link},
+                                     {"condition", &Alert::condition},
+                                     {"ended", &Alert::ended},
+                                     {"silenced_by", &Alert::silenced_by},
+                                     {"inhibited_by", &Alert::inhibited_by}};
 struct AlertTime {
   std::string_view name;
   Micros Alert::*time;
 };
-constexpr AlertTime kAlertTimes[] = {{"since", &Alert::since}, {"fired", &Alert::fired},
-                                     {"until", &Alert::until}, {"seen", &Alert::seen},
+constexpr AlertTime kAlertTimes[] = {{"since", &Alert::since},
+                                     {"fired", &Alert::fired},
+                                     {"until", &Alert::until},
+                                     {"seen", &Alert::seen},
                                      {"hold", &Alert::hold}};
 
 double NumberOf(const Json& json) { return json.number_or(std::nan("")); }
@@ -54,8 +60,7 @@ void Write(const Alert& a, JsonWriter* json) {
   for (const AlertTime& t : kAlertTimes) json->Field(t.name, a.*t.time);
   json->Field("severity", static_cast<int>(a.severity)).Field("state", static_cast<int>(a.state));
   json->Field("reopened", a.reopened).Field("value", a.value).Field("threshold", a.threshold);
-  for (size_t k = 0; k < std::size(kTexts); ++k)
-    json->Field(kTextNames[k], a.subject.*kTexts[k]);
+  for (size_t k = 0; k < std::size(kTexts); ++k) json->Field(kTextNames[k], a.subject.*kTexts[k]);
   for (size_t k = 0; k < std::size(kLists); ++k) {
     json->Key(kListNames[k]).BeginArray();
     for (const std::string& text : a.subject.*kLists[k]) json->Value(text);
@@ -84,8 +89,7 @@ StatusOr<Alert> ReadAlert(const Json& json) {
   a.reopened = static_cast<int32_t>(json["reopened"].integer_or(0));
   a.value = NumberOf(json["value"]);
   a.threshold = NumberOf(json["threshold"]);
-  for (size_t k = 0; k < std::size(kTexts); ++k)
-    a.subject.*kTexts[k] = json[kTextNames[k]].text();
+  for (size_t k = 0; k < std::size(kTexts); ++k) a.subject.*kTexts[k] = json[kTextNames[k]].text();
   for (size_t k = 0; k < std::size(kLists); ++k)
     a.subject.*kLists[k] = TextsOf(json[kListNames[k]]);
   for (const Json& rank : json["ranks"].array())

@@ -65,11 +65,11 @@ std::string Filled(std::string_view text, const Rule& rule, const Alert& alert, 
 std::string LinkTo(std::string_view external_url, Scope scope, const Alert& alert) {
   while (external_url.ends_with('/')) external_url.remove_suffix(1);
   const Subject& s = alert.subject;
-  const std::string path = !s.job.empty()           ? "/jobs/" + net::PercentEncode(s.job)
+  const std::string path = !s.job.empty()          ? "/jobs/" + net::PercentEncode(s.job)
                            : scope == Scope::kNode ? std::string("/targets")
-                           : s.gpus.size() == 1      ? "/gpus/" + net::PercentEncode(s.gpus[0])
-                           : scope == Scope::kGpu    ? std::string("/gpus")
-                                                     : std::string("/");
+                           : s.gpus.size() == 1    ? "/gpus/" + net::PercentEncode(s.gpus[0])
+                           : scope == Scope::kGpu  ? std::string("/gpus")
+                                                   : std::string("/");
   const Micros to = std::max(alert.seen, alert.fired) + 5 * kMicrosPerMinute;
   return fmt::format("{}{}?from={}&to={}", external_url, path, FormatTime(alert.since - kBefore),
                      FormatTime(to));

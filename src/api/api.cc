@@ -147,6 +147,7 @@ Api::Impl::Impl(ApiSources sources)
       {pipeline, live == nullptr ? nullptr : &live->books, live == nullptr ? nullptr : &live->jobs},
       &table);
   AddHistoryRoutes(intake.get(), pipeline, &table);
+  AddAlertRoutes(&query, sources.alert_service, &table);
   AddMetricsRoute(
       {&memory, pipeline, sources.scraper, traces, store_stats, sources.version, started, &door,
        sources.http_stats, sources.scheduler},

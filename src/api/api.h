@@ -32,6 +32,9 @@ class TraceLibrary;
 namespace flopwatch::discovery {
 class SlurmBooks;
 }
+namespace flopwatch::alerts {
+class Service;
+}
 
 namespace flopwatch::api {
 
@@ -51,6 +54,7 @@ struct ApiSources {
   std::function<Micros()> clock;  // empty: Now(), or the newest stored sample when offline
   uploads::TraceLibrary* traces = nullptr;  // null where there is no place for uploaded traces
   const discovery::SlurmBooks* scheduler = nullptr;  // null where nobody asks one
+  alerts::Service* alert_service = nullptr;          // null offline, and where there are no rules
   std::string version;
   // The names that requests may give this server; absent: any.
   std::optional<HostNames> hosts;

@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "alerts/service.h"
 #include "api/arguments.h"
 #include "api/metrics.h"
 #include "api/route.h"
@@ -99,6 +100,9 @@ void AddBookRoutes(const BookSources& to, RouteTable* table);
 
 // routes_history.cc: windows of the past that are sent to us. Both null offline.
 void AddHistoryRoutes(history::Intake* intake, const ingest::Pipeline* pipeline, RouteTable* table);
+
+// routes_alerts.cc: alerts and silences. `service` null offline.
+void AddAlertRoutes(const query::Query* query, alerts::Service* service, RouteTable* table);
 
 // routes_metrics.cc: /metrics. `fleet` makes what grows with the fleet and may read the store;
 // `fleet_at_hand` gives the kept snapshot of it, or null, and never waits.

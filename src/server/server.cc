@@ -29,6 +29,7 @@ struct Server::Parts {
   explicit Parts(ServerOptions o) : options(std::move(o)) {}
 
   Status Open();
+  Status StartAlerts();
   Status Listen();
   void Watch(std::stop_token stop);
   // Its order is one in which nothing is used that is gone; returns what the last flush said.
@@ -42,6 +43,8 @@ struct Server::Parts {
   std::unique_ptr<discovery::SlurmBooks> scheduler;  // null where nobody asks one
   std::unique_ptr<uploads::TraceLibrary> traces;
   std::unique_ptr<net::Scraper> scraper;
+  std::unique_ptr<query::Memory> memory;           // of the alerts; null without them
+  std::unique_ptr<alerts::Service> alert_service;  // likewise
   std::unique_ptr<api::Api> api;
   std::unique_ptr<net::HttpServer> http;
   // The same, for the requests that ask for its counts: they begin before it is stored there.
@@ -82,6 +85,24 @@ Status Server::Parts::Open() {
   return absl::OkStatus();
 }
 
+Status Server::Parts::StartAlerts() {
+  query::MemorySources sources{.catalog = &options.catalog,
+                               .store_stats = [this] { return store->stats(); },
+                               .clock = [this] { return ingest->options.Clock(); }};
+  sources.live = query::LiveSources{.registry = &ingest->registry,
+                                    .jobs = &ingest->jobs,
+                                    .books = &ingest->books,
+                                    .live = &ingest->live,
+                                    .applications = &ingest->application,
+                                    .silent_after = ingest->options.max_span};
+  memory = std::make_unique<query::Memory>(std::move(sources));
+  alerts::ServiceOptions of = *options.alerting;
+  of.state_file = options.store.directory + "/alerts.json";
+  of.clock = [this] { return ingest->options.Clock(); };
+  FW_ASSIGN_OR_RETURN(alert_service, alerts::Service::Start(std::move(of), memory.get()));
+  return absl::OkStatus();
+}
+
 Status Server::Parts::Listen() {
   api::ApiSources parts;
   parts.store = store.get();
@@ -92,6 +113,7 @@ Status Server::Parts::Listen() {
   parts.inventory = options.inventory;
   parts.traces = traces.get();
   parts.scheduler = scheduler.get();
+  parts.alert_service = alert_service.get();
   parts.version = options.version;
   parts.clock = options.clock;
   std::vector<std::string> names = options.host_names;
@@ -134,6 +156,7 @@ void Server::Parts::Watch(std::stop_token stop) {
 StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   auto parts = std::make_unique<Parts>(std::move(options));
   FW_RETURN_IF_ERROR(parts->Open());
+  if (parts->options.alerting) FW_RETURN_IF_ERROR(parts->StartAlerts());
   FW_RETURN_IF_ERROR(parts->Listen());
   return std::unique_ptr<Server>(new Server(std::move(parts)));
 }
@@ -157,6 +180,8 @@ Status Server::Parts::TakeApart() {
   if (scheduler != nullptr) scheduler->StopSoon();
   http.reset();
   api.reset();  // it looks at the scraper between requests too
+  alert_service.reset();
+  memory.reset();
   watcher = {};
   discovery.reset();
   scraper.reset();

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "alerts/service.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "discovery/discovery.h"
@@ -37,6 +38,7 @@ struct ServerOptions {
   Micros jobs_file_poll = 5 * kMicrosPerSecond;
   std::optional<discovery::SlurmOptions> slurm;        // absent: nobody asks it
   std::optional<uploads::TraceLibraryOptions> traces;  // absent: no uploads; catalog: below
+  std::optional<alerts::ServiceOptions> alerting;  // absent: no rules; state file and clock: below
   hardware::Catalog catalog = hardware::Catalog::Builtin();
   fleet::Prices prices;
   std::vector<jobs::NodeRecord> inventory;  // of the site's own list; empty = none

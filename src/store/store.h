@@ -237,7 +237,8 @@ struct GpuRows {
   const int32_t* span_ms = nullptr;  // 0: for no time (a first sample, one after a gap)
   const int32_t* flags = nullptr;    // efficiency/sample_flags.h
   const int32_t* job_set = nullptr;  // as stamped; 0 = nobody's
-  // Of each column asked for, in canonical units; NaN where the row has no value.
+  // Of each column asked for, in canonical units; NaN where the row has no value. A column is a
+  // field's, or "tensor_mhz": the rate of the cycle totals, of rows with kCyclePath.
   std::vector<const double*> values;
 };
 enum class RowOrder : uint8_t {

@@ -184,8 +184,8 @@ TEST(Engine, StateSurvivesAnyKill) {
 TEST(Engine, AStateThatIsNoneChangesNothing) {
   Engine e = EngineOf();
   Rounds(&e, 0, 60, {{1, 95}});
-  for (const char* bad : {"", "{", "{}", "{\"version\": 9}",
-                          "{\"version\": 1, \"alerts\": [{\"id\": \"x\"}]}"}) {
+  for (const char* bad :
+       {"", "{", "{}", "{\"version\": 9}", "{\"version\": 1, \"alerts\": [{\"id\": \"x\"}]}"}) {
     EXPECT_FALSE(e.ReadState(bad).ok()) << bad;
     EXPECT_THAT(e.Alerts(false), SizeIs(1)) << bad;
   }

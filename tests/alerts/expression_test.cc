@@ -77,8 +77,8 @@ TEST(Expression, NotKnownStaysSoUnlessTheOtherSideDecides) {
 }
 
 TEST(Expression, ManySubjectsAtOnce) {
-  const auto parsed =
-      Expression::Parse("power_w > 100 and power_w < 900", Scope::kGpu, Expression::Kind::kCondition);
+  const auto parsed = Expression::Parse("power_w > 100 and power_w < 900", Scope::kGpu,
+                                        Expression::Kind::kCondition);
   ASSERT_TRUE(parsed.ok());
   Subjects gpus;
   gpus.Resize(Scope::kGpu, 1500);  // not a whole number of blocks

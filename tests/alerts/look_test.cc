@@ -35,8 +35,7 @@ TEST(Look, AnXidIsNewOnce) {
   EXPECT_THAT(fleet.Ever(), IsEmpty());
   fleet[1].xid = 94;
   fleet.Go(15);
-  EXPECT_THAT(fleet.Firing(),
-              ElementsAre("gpu_xid_hardware: XID 94 on GPU-00000001 of node n0"));
+  EXPECT_THAT(fleet.Firing(), ElementsAre("gpu_xid_hardware: XID 94 on GPU-00000001 of node n0"));
   fleet.Go(30 * kMinute);
   EXPECT_THAT(fleet.Firing(), IsEmpty());
   EXPECT_THAT(fleet.Ever(), ElementsAre(Pair("gpu_xid_hardware", 1)));
@@ -78,8 +77,9 @@ TEST(Look, HeatIsOfItsNodeAndNoStraggler) {
   fleet[5].clock = 1000;
   fleet[5].temperature = 88;
   fleet.Go(30 * kMinute);
-  EXPECT_THAT(fleet.Firing(), ::testing::Contains(HasSubstr(
-                                  "gpu_thermal_throttle: GPU-00000005 of node n1 held back")));
+  EXPECT_THAT(
+      fleet.Firing(),
+      ::testing::Contains(HasSubstr("gpu_thermal_throttle: GPU-00000005 of node n1 held back")));
   int told = 0;
   for (const Transition& t : fleet.engine().outbox())
     told += t.alert.rule == "gpu_thermal_throttle" ? 1 : 100;
@@ -172,7 +172,8 @@ TEST(Look, AGpuThatFallsOffTheBus) {
   fleet.Go(30 * kMinute);
   fleet[2].silent = true;
   fleet.Go(10 * kMinute);
-  EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("gpu_silent: nothing is heard of GPU-00000002")));
+  EXPECT_THAT(fleet.Firing(),
+              ElementsAre(HasSubstr("gpu_silent: nothing is heard of GPU-00000002")));
 }
 
 TEST(Look, StateKeepsBaselinesAndXids) {

@@ -56,12 +56,14 @@ TEST(Rules, OwnFileAddsAndChanges) {
 }
 
 TEST(Rules, ErrorsNameFileLineRuleAndKey) {
-  EXPECT_THAT(RuleErrorOf("[rules.gpu_silent]\nfro = \"1m\"\n"),
-              HasSubstr("own.toml:2: rule gpu_silent: a rule has no key \"fro\"; did you mean for?"));
+  EXPECT_THAT(
+      RuleErrorOf("[rules.gpu_silent]\nfro = \"1m\"\n"),
+      HasSubstr("own.toml:2: rule gpu_silent: a rule has no key \"fro\"; did you mean for?"));
   EXPECT_THAT(RuleErrorOf("[rules.gpu_silent]\n\nfor = \"5\"\n"), HasSubstr("own.toml:3"));
   EXPECT_THAT(RuleErrorOf("[rules.gpu_silent]\nwhen = \"agee_s > 3\"\n"),
               HasSubstr("did you mean age_s?"));
-  EXPECT_THAT(RuleErrorOf("[rules.gpu_silent]\nseverity = \"loud\"\n"), HasSubstr("note, ticket, page"));
+  EXPECT_THAT(RuleErrorOf("[rules.gpu_silent]\nseverity = \"loud\"\n"),
+              HasSubstr("note, ticket, page"));
   EXPECT_THAT(RuleErrorOf("[rules.gpu_silent]\nenabled = \"no\"\n"), HasSubstr("true or false"));
   EXPECT_THAT(RuleErrorOf("[rules.gpu_silent]\ninhibited_by = [\"node_silnt\"]\n"),
               HasSubstr("did you mean node_silent?"));

@@ -1,4 +1,5 @@
-// Rounds, state and receivers of a running server, against an HTTP server that takes, refuses, fails.
+// Rounds, state and receivers of a running server, against an HTTP server that takes, refuses,
+// fails.
 #include "alerts/service.h"
 
 #include <gmock/gmock.h>
@@ -69,8 +70,8 @@ class Sink {
 class ServiceTest : public ::testing::Test {
  protected:
   ServiceTest() : fleet_(1, 4) {
-    folder_ = std::filesystem::path(::testing::TempDir()) /
-              ("alerts-" + std::to_string(MonotonicNow()));
+    folder_ =
+        std::filesystem::path(::testing::TempDir()) / ("alerts-" + std::to_string(MonotonicNow()));
     std::filesystem::create_directories(folder_);
     fleet_.Go(60);
   }

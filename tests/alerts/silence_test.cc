@@ -67,8 +67,11 @@ TEST(Silence, ErrorsInOneLine) {
 
 // 2026-11-01 is a Sunday.
 TEST(Silence, WeeklyTimes) {
-  Silence s{.matchers = {{"rule", "x", false}}, .owner = "ann", .from = At(0),
-            .until = At(30 * 86400), .weekly = "Sat 22:00-Sun 06:00"};
+  Silence s{.matchers = {{"rule", "x", false}},
+            .owner = "ann",
+            .from = At(0),
+            .until = At(30 * 86400),
+            .weekly = "Sat 22:00-Sun 06:00"};
   constexpr int64_t kHour = 3600, kDay = 86400;
   EXPECT_TRUE(InForce(s, At(1)));
   EXPECT_TRUE(InForce(s, At(6 * kHour - 1)));

@@ -10,6 +10,7 @@
 #include <regex>
 #include <set>
 
+#include "alerts/service.h"
 #include "api/metrics.h"
 #include "api/openapi_document.h"
 #include "base/file.h"
@@ -28,6 +29,34 @@ std::string Doc(std::string_view name) {
 
 class ContractTest : public ApiTest {
  protected:
+  // With alerts: what would be refused without them is answered.
+  void SetUp() override {
+    ApiTest::SetUp();
+    query::MemorySources sources;
+    sources.clock = [this] { return now_; };
+    sources.live = query::LiveSources{.registry = &ingest_->registry,
+                                      .jobs = &ingest_->jobs,
+                                      .books = &ingest_->books,
+                                      .live = &ingest_->live,
+                                      .applications = &ingest_->application};
+    memory_ = std::make_unique<query::Memory>(std::move(sources));
+    alerts::ServiceOptions options;
+    options.rules.clear();
+    ASSERT_TRUE(alerts::AddRules("[rules.any]\nscope = \"gpu\"\nwhen = \"age_s >= 0\"\n"
+                                 "summary = \"{gpus}\"\n",
+                                 "test", &options.rules)
+                    .ok());
+    options.engine.grace = 0;
+    options.interval = kMicrosPerDay;
+    options.clock = [this] { return now_; };
+    auto service = alerts::Service::Start(std::move(options), memory_.get());
+    ASSERT_TRUE(service.ok()) << service.status();
+    alerts_ = *std::move(service);
+    alerts_->RunOnce();
+    MakeApi({.alert_service = alerts_.get()});
+  }
+  std::unique_ptr<query::Memory> memory_;
+  std::unique_ptr<alerts::Service> alerts_;
   const boost::json::value document_ = boost::json::parse(Doc("openapi.json"));
 };
 
@@ -206,6 +235,29 @@ TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
   fits("POST", "/api/v1/sql", "/api/v1/sql", 400, "?");
   fits("GET", "/healthz", "/healthz", 200);
   fits("GET", "/readyz", "/readyz", 200);
+  ASSERT_FALSE(alerts_->Alerts(false).empty());
+  const std::string alert = "/api/v1/alerts/" + alerts_->Alerts(false)[0].id;
+  fits("GET", "/api/v1/alerts", "/api/v1/alerts", 200);
+  fits("GET", alert, "/api/v1/alerts/{id}", 200);
+  fits("GET", "/api/v1/alerts/none", "/api/v1/alerts/{id}", 404);
+  fits("GET", "/api/v1/alerts/rules", "/api/v1/alerts/rules", 200);
+  fits("POST", alert + "/notes", "/api/v1/alerts/{id}/notes", 200,
+       R"({"text": "restarted", "by": "healer", "close": true})");
+  fits("POST", alert + "/notes", "/api/v1/alerts/{id}/notes", 400, R"({"text": "restarted"})");
+  fits("POST", "/api/v1/silences", "/api/v1/silences", 200,
+       R"({"matchers": ["job=100"], "owner": "ann", "for": "2h"})");
+  fits("POST", "/api/v1/silences", "/api/v1/silences", 400,
+       R"({"matchers": ["jub=100"], "owner": "ann", "for": "2h"})");
+  fits("GET", "/api/v1/silences", "/api/v1/silences", 200);
+  fits("POST", "/api/v1/silences/" + alerts_->Silences()[0].id + "/end",
+       "/api/v1/silences/{id}/end", 200, "{}");
+  fits("POST", "/api/v1/silences/none/end", "/api/v1/silences/{id}/end", 404, "{}");
+  fits("GET", "/api/v1/jobs/100/health", "/api/v1/jobs/{job}/health", 200);
+  fits("GET", "/api/v1/jobs/none/health", "/api/v1/jobs/{job}/health", 404);
+  fits("POST", "/api/v1/alerts/replay?from=now-1h", "/api/v1/alerts/replay", 200,
+       R"({"rules": ""})");
+  fits("POST", "/api/v1/alerts/replay?from=now-1h&rule=anny", "/api/v1/alerts/replay", 404);
+  alerts_.reset();
   // A fleet nobody has seen yet.
   ingest_ = *IngestSide::Start({}, &hardware::Catalog::Builtin(), nullptr);
   now_ = kStart;

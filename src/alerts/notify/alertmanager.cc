@@ -10,8 +10,7 @@ constexpr Micros kAhead = 5 * kMicrosPerMinute;
 
 class Alertmanager final : public Receiver {
  public:
-  explicit Alertmanager(const ReceiverOptions& options)
-      : options_(options), url_(options.url) {
+  explicit Alertmanager(const ReceiverOptions& options) : options_(options), url_(options.url) {
     while (url_.ends_with('/')) url_.pop_back();
     if (!url_.ends_with("/api/v2/alerts")) url_ += "/api/v2/alerts";
   }
@@ -37,9 +36,8 @@ class Alertmanager final : public Receiver {
     json->BeginObject().Key("labels").BeginObject().Field("alertname", a.rule);
     json->Field("severity", SeverityName(a.severity)).Field("flopwatch_id", a.id);
     const std::pair<std::string_view, std::string_view> labels[] = {
-        {"owner", a.owner},         {"cluster", s.cluster},
-        {"partition", s.partition}, {"account", s.account},
-        {"user", s.user},           {"workflow", s.workflow},
+        {"owner", a.owner},     {"cluster", s.cluster}, {"partition", s.partition},
+        {"account", s.account}, {"user", s.user},       {"workflow", s.workflow},
         {"job", s.job}};
     // Nodes and GPUs grow while an alert fires: in the labels they would make another alert of it.
     for (const auto& [name, value] : labels)

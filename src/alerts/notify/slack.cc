@@ -23,10 +23,14 @@ class Slack final : public Receiver {
   static std::string Escaped(std::string_view text) {
     std::string out;
     for (const char c : text) {
-      if (c == '&') out += "&amp;";
-      else if (c == '<') out += "&lt;";
-      else if (c == '>') out += "&gt;";
-      else out += c;
+      if (c == '&')
+        out += "&amp;";
+      else if (c == '<')
+        out += "&lt;";
+      else if (c == '>')
+        out += "&gt;";
+      else
+        out += c;
     }
     return out;
   }

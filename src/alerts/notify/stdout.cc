@@ -17,8 +17,8 @@ class Stdout final : public Receiver {
       json.EndObject();
       out += '\n';
     }
-    const bool written = std::fwrite(out.data(), 1, out.size(), stdout) == out.size() &&
-                         std::fflush(stdout) == 0;
+    const bool written =
+        std::fwrite(out.data(), 1, out.size(), stdout) == out.size() && std::fflush(stdout) == 0;
     return written ? absl::OkStatus() : Unavailable("the output takes nothing");
   }
   size_t most_at_once() const override { return 100; }

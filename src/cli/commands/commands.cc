@@ -11,6 +11,7 @@ const std::vector<CommandEntry>& Commands() {
       {"sankey", AddSankey},
       {"usage", AddUsage},
       {"advise", AddAdvise},
+      {"alerts", AddAlerts},
       {"idle", AddIdle},
       {"stragglers", AddStragglers},
       {"regressions", AddRegressions},

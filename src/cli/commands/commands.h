@@ -12,6 +12,7 @@ Args AddJob(Args app, Run* run);
 Args AddSankey(Args app, Run* run);
 Args AddUsage(Args app, Run* run);
 Args AddAdvise(Args app, Run* run);
+Args AddAlerts(Args app, Run* run);
 Args AddIdle(Args app, Run* run);
 Args AddStragglers(Args app, Run* run);
 Args AddRegressions(Args app, Run* run);

@@ -18,6 +18,7 @@
 #include "cli/commands/commands.h"
 #include "cli/commands/listen_address.h"
 #include "cli/commands/site_catalog.h"
+#include "cli/commands/site_rules.h"
 #include "cli/commands/site_slurm.h"
 #include "cli/config.h"
 #include "cli/context_impl.h"
@@ -39,7 +40,8 @@ struct ServeOptions {
   std::string listen, targets_file, jobs_file, interval, timeout, port_file;
   std::vector<std::string> targets, scrape, file_sd, http_sd;
   std::string threads;
-  std::vector<std::string> host_names;
+  std::vector<std::string> host_names, alertmanagers, webhooks;
+  std::string alert_rules, external_url;
   bool allow_remote = false, no_page = false, slurm = false;
 };
 
@@ -52,6 +54,11 @@ void SetFlags(Context& context, const ServeOptions& o) {
   set("scrape.interval", o.interval, "--interval");
   set("scrape.timeout", o.timeout, "--timeout");
   set("scrape.threads", o.threads, "--threads");
+  set("alerts.rules_file", o.alert_rules, "--alert-rules");
+  set("alerts.external_url", o.external_url, "--external-url");
+  if (!o.alertmanagers.empty())
+    context.SetFlag("alerts.alertmanager", o.alertmanagers, "--alertmanager");
+  if (!o.webhooks.empty()) context.SetFlag("alerts.webhook", o.webhooks, "--alert-webhook");
   if (o.no_page) set("ui.enabled", "false", "--no-page");
   if (o.slurm) set("slurm.enabled", "true", "--slurm");
   // --scrape takes either kind: a file that exists is one, everything else names exporters.
@@ -203,6 +210,40 @@ Status SetLogLevelOf(Context& context) {
   return absl::OkStatus();
 }
 
+// There are none where the configuration wants no alerts.
+StatusOr<std::optional<alerts::ServiceOptions>> AlertOptionsOf(Context& context) {
+  alerts::ServiceOptions o;
+  FW_ASSIGN_OR_RETURN(const bool enabled, context.ConfigBool("alerts.enabled"));
+  if (!enabled) return std::nullopt;
+  FW_ASSIGN_OR_RETURN(o.rules, SiteRules(context));
+  FW_ASSIGN_OR_RETURN(o.interval, context.ConfigDuration("alerts.interval"));
+  FW_ASSIGN_OR_RETURN(o.engine.grace, context.ConfigDuration("alerts.grace"));
+  FW_ASSIGN_OR_RETURN(o.engine.external_url, context.Config("alerts.external_url"));
+  FW_ASSIGN_OR_RETURN(const std::string token_file, context.Config("alerts.token_file"));
+  std::vector<std::pair<std::string, std::string>> token;
+  if (!token_file.empty()) {
+    FW_ASSIGN_OR_RETURN(std::string text, ReadFile(token_file, 64 << 10));
+    while (!text.empty() && (text.back() == '\n' || text.back() == '\r')) text.pop_back();
+    token.emplace_back("Authorization", "Bearer " + text);
+  }
+  FW_ASSIGN_OR_RETURN(const std::string least, context.Config("alerts.least"));
+  const auto* const at = std::ranges::find(alerts::kSeverityNames, least);
+  for (const std::string_view kind : {"alertmanager", "webhook", "slack"}) {
+    FW_ASSIGN_OR_RETURN(const std::vector<std::string> urls,
+                        context.ConfigList(fmt::format("alerts.{}", kind)));
+    for (const std::string& url : urls) {
+      alerts::ReceiverOptions receiver{
+          .kind = std::string(kind),
+          .url = url,
+          .least = static_cast<alerts::Severity>(at - std::begin(alerts::kSeverityNames))};
+      if (kind != "slack") receiver.headers = token;
+      FW_RETURN_IF_ERROR(alerts::MakeReceiver(receiver).status());  // before anything begins
+      o.receivers.push_back(std::move(receiver));
+    }
+  }
+  return o;
+}
+
 StatusOr<server::ServerOptions> ServerOptionsOf(Context& context, const ListenAddress& listen) {
   server::ServerOptions o;
   o.version = FLOPWATCH_VERSION;
@@ -224,6 +265,7 @@ StatusOr<server::ServerOptions> ServerOptionsOf(Context& context, const ListenAd
   FW_ASSIGN_OR_RETURN(const std::string hosts, context.Config("inventory.file"));
   FW_ASSIGN_OR_RETURN(o.inventory, SiteInventory(hosts));
   FW_ASSIGN_OR_RETURN(o.traces, TraceOptionsOf(context, o.store.directory));
+  FW_ASSIGN_OR_RETURN(o.alerting, AlertOptionsOf(context));
   FW_ASSIGN_OR_RETURN(o.page, context.ConfigBool("ui.enabled"));
   return o;
 }
@@ -337,6 +379,14 @@ Args AddServe(Args app, Run* run) {
   list(sub.Option("--host-name NAME", o->host_names,
                   "Answer requests for this host name too, besides addresses and this machine's "
                   "own names; may be repeated"));
+  sub.Option("--alert-rules FILE", o->alert_rules,
+             "TOML file with own rules, and changes of those that are shipped (docs/alerts.md)");
+  list(sub.Option("--alertmanager URL", o->alertmanagers,
+                  "Send alerts to this Prometheus Alertmanager; may be repeated"));
+  list(sub.Option("--alert-webhook URL", o->webhooks,
+                  "POST each alert that fires or ends to this URL; may be repeated"));
+  sub.Option("--external-url URL", o->external_url,
+             "How people reach the page: links in alerts begin with it");
   sub.Flag("--no-page", o->no_page, "API and /metrics without the page");
   sub.Option("--port-file FILE", o->port_file, "Write the port that was taken");
   sub.Footer(

@@ -101,7 +101,9 @@ std::string GpuRowReader::Select(absl::Span<const std::string_view> columns, std
   for (size_t v = 0; v < columns.size(); ++v) {
     const std::string stored = StoredColumn(std::string(columns[v]));
     const auto field = fields_.find(stored);
-    if (field == fields_.end() || !has(stored)) {
+    if (stored == "tensor_mhz") {  // no field of exporters, but a part of every row
+      CatTo(&sql, fmt::format(", tensor_mhz::DOUBLE / {:.17g}", kTensorMhzScale));
+    } else if (field == fields_.end() || !has(stored)) {
       CatTo(&sql, ", NULL::DOUBLE");
     } else {
       CatTo(&sql, ", ", QuoteName(stored), "::DOUBLE");

@@ -1,0 +1,300 @@
+// Alerts: what fires, what fired, silences, what services did about them, the rules and their replay,
+// and how a job is doing in one answer.
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "alerts/replay.h"
+#include "alerts/service.h"
+#include "api/answers.h"
+#include "api/routes.h"
+#include "base/text.h"
+
+namespace flopwatch::api {
+namespace {
+
+using alerts::Alert;
+
+constexpr JsonLimits kAlertBody{.max_bytes = 64 << 10, .max_depth = 6, .what = "the body"};
+constexpr JsonLimits kReplayBody{.max_bytes = 1 << 20, .max_depth = 4, .what = "the body"};
+constexpr std::string_view kWhichNames[] = {"open", "all"};
+enum class Which : uint8_t { kOpen, kAll };
+
+constexpr OneOf<Which> kAlertState("state", kWhichNames,
+                                   "Those that fire, or those that were resolved as well.");
+constexpr Text kAlertRule("rule", "Only of this rule.");
+constexpr Text kAlertJob("job", "Only of this job.");
+constexpr Text kAlertNode("node", "Only of this node.");
+constexpr Text kReplayRule("rule", "Only this rule; all that are on where none is given.");
+constexpr std::string_view kNoServer =
+    "alerts are those of a running server: start flopwatch serve, or ask for the replay of what is "
+    "stored with flopwatch alerts test";
+
+Status HasService(const alerts::Service* service) {
+  return service == nullptr ? Unavailable("{}", kNoServer) : absl::OkStatus();
+}
+
+bool IsAsked(const Alert& alert, const Arguments& args) {
+  const auto rule = args[kAlertRule], job = args[kAlertJob], node = args[kAlertNode];
+  return (!rule || alert.rule == *rule) && (!job || alert.subject.job == *job) &&
+         (!node || std::ranges::find(alert.subject.nodes, *node) != alert.subject.nodes.end());
+}
+
+void WriteAlerts(JsonWriter& json, const std::vector<Alert>& all, const Arguments& args) {
+  json.Key("alerts").BeginArray();
+  for (const Alert& alert : all)
+    if (IsAsked(alert, args)) alerts::WriteJson(alert, &json);
+  json.EndArray();
+}
+
+void WriteEngine(JsonWriter& json, const alerts::Service::Stats& s) {
+  json.Key("engine").BeginObject().Field("rounds", s.engine.rounds);
+  json.TextField("last_round", s.engine.last_round == 0 ? "" : FormatTime(s.engine.last_round));
+  json.Field("last_round_s", s.last_round_s).Field("open", s.open).Field("outbox", s.outbox);
+  json.Field("fired", s.engine.fired).Field("resolved", s.engine.resolved);
+  json.Field("silenced", s.engine.silenced).Field("inhibited", s.engine.inhibited);
+  json.Field("refused", s.engine.refused_alerts).Field("state_errors", s.state_errors);
+  json.Key("receivers").BeginArray();
+  for (const alerts::ReceiverStats& r : s.receivers) {
+    json.BeginObject().Field("name", r.name).Field("kind", r.kind).Field("sent", r.sent);
+    json.Field("failed", r.failed).Field("refused", r.refused).Field("queued", r.queued);
+    json.TextField("last_error", r.last_error);
+    json.TextField("last_sent", r.last_sent == 0 ? "" : FormatTime(r.last_sent)).EndObject();
+  }
+  json.EndArray().EndObject();
+}
+
+Result ListAlerts(const alerts::Service* service, const Arguments& args) {
+  FW_RETURN_IF_ERROR(HasService(service));
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject();
+  WriteAlerts(json, service->Alerts(args[kAlertState] == Which::kAll), args);
+  WriteEngine(json, service->stats());
+  json.EndObject();
+  return JsonResponse(std::move(body));
+}
+
+Result OneAlert(const alerts::Service* service, std::string_view id) {
+  FW_RETURN_IF_ERROR(HasService(service));
+  const auto alert = service->Find(id);
+  if (!alert) return NotFound("there is no alert \"{}\"", Printable(id, 60));
+  std::string body;
+  JsonWriter json(&body);
+  alerts::WriteJson(*alert, &json);
+  return JsonResponse(std::move(body));
+}
+
+Result Note(alerts::Service* service, const Call& call) {
+  FW_RETURN_IF_ERROR(HasService(service));
+  FW_ASSIGN_OR_RETURN(const Json body, Json::Parse(call.request.body, kAlertBody));
+  const std::string text = body["text"].text(), by = body["by"].text();
+  if (text.empty() || by.empty() || text.size() > 2000 || by.size() > 200)
+    return InvalidArgument(
+        "a note needs \"text\" (what was done, at most 2000 bytes) and \"by\" (who, at most 200)");
+  FW_RETURN_IF_ERROR(service->Note(call.name, text, by, body["close"].boolean()));
+  return OneAlert(service, call.name);
+}
+
+Result ListSilences(const alerts::Service* service) {
+  FW_RETURN_IF_ERROR(HasService(service));
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject().Key("silences").BeginArray();
+  for (const alerts::Silence& silence : service->Silences()) alerts::WriteJson(silence, &json);
+  json.EndArray().EndObject();
+  return JsonResponse(std::move(body));
+}
+
+Result PostSilence(alerts::Service* service, Micros now, const Call& call) {
+  FW_RETURN_IF_ERROR(HasService(service));
+  FW_ASSIGN_OR_RETURN(const Json body, Json::Parse(call.request.body, kAlertBody));
+  alerts::Silence silence;
+  for (const Json& text : body["matchers"].array()) {
+    FW_ASSIGN_OR_RETURN(alerts::Matcher matcher, alerts::ParseMatcher(text.text()));
+    silence.matchers.push_back(std::move(matcher));
+  }
+  silence.owner = body["owner"].text();
+  silence.comment = body["comment"].text();
+  silence.weekly = body["weekly"].text();
+  silence.from = now;
+  if (const std::string from = body["from"].text(); !from.empty()) {
+    FW_ASSIGN_OR_RETURN(silence.from, ParseTime(from, now));
+  }
+  const std::string until = body["until"].text(), length = body["for"].text();
+  if (until.empty() == length.empty())
+    return InvalidArgument("a silence needs an end: \"until\" (a time) or \"for\" (as 2h), one");
+  if (until.empty()) {
+    FW_ASSIGN_OR_RETURN(const Micros lasts, ParseDuration(length));
+    silence.until = silence.from + std::min(lasts, alerts::kLongestSilence + kMicrosPerDay);
+  } else {
+    FW_ASSIGN_OR_RETURN(silence.until, ParseTime(until, now));
+  }
+  FW_ASSIGN_OR_RETURN(silence.id, service->Silence(silence));
+  std::string out;
+  JsonWriter json(&out);
+  alerts::WriteJson(silence, &json);
+  return JsonResponse(std::move(out));
+}
+
+Result EndSilence(alerts::Service* service, std::string_view id) {
+  FW_RETURN_IF_ERROR(HasService(service));
+  FW_RETURN_IF_ERROR(service->Unsilence(id));
+  return ListSilences(service);
+}
+
+void WriteRule(const alerts::Rule& rule, JsonWriter& json) {
+  json.BeginObject().Field("rule", rule.name).Field("scope", alerts::ScopeName(rule.scope));
+  json.Field("severity", alerts::SeverityName(rule.severity)).TextField("owner", rule.owner);
+  json.Field("when", rule.when->text()).Field("for_s", ToSeconds(rule.hold));
+  json.Field("keep_firing_s", ToSeconds(rule.keep_firing));
+  json.Field("enabled", rule.enabled).Field("shipped", rule.shipped);
+  json.Field("summary", rule.summary).TextField("action", rule.action);
+  json.TextField("source", rule.source).EndObject();
+}
+
+Result ListRules(const alerts::Service* service) {
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject().Key("rules").BeginArray();
+  for (const alerts::Rule& rule : service == nullptr ? alerts::ShippedRules() : service->rules())
+    WriteRule(rule, json);
+  json.EndArray().Key("quantities").BeginArray();
+  for (const alerts::QuantitySpec& q : alerts::Quantities()) {
+    json.BeginObject().Field("scope", alerts::ScopeName(q.scope)).Field("name", q.name);
+    json.Field("unit", q.unit).Field("help", q.help).EndObject();
+  }
+  json.EndArray().EndObject();
+  return JsonResponse(std::move(body));
+}
+
+Result ReplayRules(const query::Query& query, const alerts::Service* service, const Call& call) {
+  const Arguments& args = call.args;
+  FW_ASSIGN_OR_RETURN(const store::Window window, args.Window());
+  alerts::ReplayOptions options{.window = window};
+  if (service != nullptr) options.rules = service->rules();
+  if (!call.request.body.empty()) {
+    FW_ASSIGN_OR_RETURN(const Json body, Json::Parse(call.request.body, kReplayBody));
+    FW_RETURN_IF_ERROR(alerts::AddRules(body["rules"].text(), "rules", &options.rules));
+  }
+  options.engine.grace = 0;
+  if (const auto name = args[kReplayRule]) {
+    const auto rule = std::ranges::find(options.rules, *name, &alerts::Rule::name);
+    if (rule == options.rules.end()) {
+      std::vector<std::string_view> names;
+      for (const alerts::Rule& r : options.rules) names.push_back(r.name);
+      const std::string_view near = Nearest(*name, names);
+      return NotFound("there is no rule \"{}\"; {}", Printable(*name, 60),
+                      near.empty() ? "`flopwatch alerts rules` lists them"
+                                   : "did you mean " + std::string(near) + "?");
+    }
+    // Alone, what stands before it is not asked.
+    alerts::Rule one = *rule;
+    one.enabled = true;
+    one.inhibited_by.clear();
+    options.rules = {one};
+  }
+  FW_ASSIGN_OR_RETURN(const alerts::Replayed replayed, alerts::Replay(query, options));
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject().Field("from", FormatTime(window.from)).Field("to", FormatTime(window.to));
+  json.Field("rows", replayed.rows).Field("rounds", replayed.rounds);
+  json.TextField("first_row", replayed.first == 0 ? "" : FormatTime(replayed.first));
+  json.Key("alerts").BeginArray();
+  for (const Alert& alert : replayed.alerts) alerts::WriteJson(alert, &json);
+  json.EndArray().EndObject();
+  return JsonResponse(std::move(body));
+}
+
+// For recovery services: how a job is doing, in one answer.
+Result JobHealth(const query::Memory& memory, const alerts::Service* service,
+                 std::string_view name) {
+  FW_RETURN_IF_ERROR(HasService(service));
+  const auto job = memory.jobs().FindJob(name);
+  if (!job) return NotFound("there is no job \"{}\"", Printable(name, 100));
+  const Micros now = memory.now();
+  const store::UsageSums sums = memory.live()->JobSince(job->id, now - alerts::kWindow + 1);
+  Micros newest = 0;
+  int64_t gpus = 0, silent = 0;
+  memory.live()->ForEachGpu(job->id, [&](const ingest::GpuNow& gpu) {
+    newest = std::max(newest, gpu.ts);
+    ++gpus;
+    silent += now - gpu.ts > memory.silent_after() ? 1 : 0;
+  });
+  std::vector<std::string> suspects;
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject().Field("job", job->key);
+  json.TextField("user", job->user).TextField("workflow", job->workflow);
+  json.TextField("cluster", job->cluster).Field("window_s", ToSeconds(alerts::kWindow));
+  json.Field("ofu", sums.ofu.Ofu());
+  json.TextField("ofu_reason", query::OfuReason(sums));
+  json.Field("baseline_ofu", service->BaselineOf(job->key));
+  json.Field("gpu_util", query::MeanOf(sums.gpu_util_s, sums.gpu_util_span_s));
+  json.Field("gpus", gpus).Field("gpus_silent", silent);
+  json.Key("age_s");
+  newest == 0 ? json.Null() : json.Value(ToSeconds(std::max<Micros>(now - newest, 0)));
+  json.Key("alerts").BeginArray();
+  for (const Alert& alert : service->Alerts(/*resolved=*/false)) {
+    if (alert.subject.job != job->key) continue;
+    alerts::WriteJson(alert, &json);
+    for (const std::string& node : alert.subject.nodes)
+      if (std::ranges::find(suspects, node) == suspects.end()) suspects.push_back(node);
+  }
+  json.EndArray();
+  WriteTexts(json, "suspect_nodes", suspects);
+  json.EndObject();
+  return JsonResponse(std::move(body));
+}
+
+}  // namespace
+
+void AddAlertRoutes(const query::Query* query, alerts::Service* service, RouteTable* table) {
+  const query::Memory* const memory = &query->memory();
+  const Answer none = Refused(503, "No server has alerts here: only what is stored is open.");
+  table->Add(Get("/api/v1/alerts", "listAlerts", "What fires now, and what fired",
+                 {&kAlertState, &kAlertRule, &kAlertJob, &kAlertNode},
+                 {Ok("Alerts"), BadParameter(), none}),
+             {}, [service](const Call& call) { return ListAlerts(service, call.args); });
+  table->Add(
+      Slow(Post("/api/v1/alerts/replay", "replayAlerts",
+                "The rules over what is stored: what would have fired",
+                {&kFrom, &kTo, &kReplayRule},
+                {Ok("AlertReplay"), BadParameter(), OtherSite(), NoneNear()},
+                {{kJsonType, "NewRules"}})),
+      {}, [query, service](const Call& call) { return ReplayRules(*query, service, call); });
+  table->Add(Get("/api/v1/alerts/rules", "listAlertRules",
+                 "The rules, and the quantities that a rule may name", {}, {Ok("AlertRules")}),
+             {}, [service](const Call&) { return ListRules(service); });
+  table->Add(Get("/api/v1/alerts/{id}", "getAlert", "One alert", {},
+                 {Ok("Alert"), NoneNear(), none}),
+             {}, [service](const Call& call) { return OneAlert(service, call.name); });
+  table->Add(
+      Post("/api/v1/alerts/{id}/notes", "noteAlert",
+           "What somebody did about it: it stands with the alert, and may close it", {},
+           {Ok("Alert"), BadParameter(), OtherSite(), NoneNear(), none},
+           {{kJsonType, "AlertNote"}}),
+      {}, [service](const Call& call) { return Note(service, call); });
+  table->Add(Get("/api/v1/silences", "listSilences", "Silences", {}, {Ok("Silences"), none}), {},
+             [service](const Call&) { return ListSilences(service); });
+  table->Add(Post("/api/v1/silences", "postSilence", "Nobody is told of some alerts for a while",
+                  {}, {Ok("Silence"), BadParameter(), OtherSite(), none},
+                  {{kJsonType, "NewSilence"}}),
+             {}, [service, memory](const Call& call) {
+               return PostSilence(service, memory->now(), call);
+             });
+  table->Add(Post("/api/v1/silences/{id}/end", "endSilence", "Ends a silence; gives the others", {},
+                  {Ok("Silences"), OtherSite(), NoneNear(), none},
+                  {{kJsonType, R"({"type": "object"})"}}),
+             {}, [service](const Call& call) { return EndSilence(service, call.name); });
+  table->Add(Get("/api/v1/jobs/{job}/health", "getJobHealth",
+                 "How a job is doing now, for recovery services: OFU, baseline, open alerts, "
+                 "suspects and the age of the data",
+                 {}, {Ok("JobHealth"), NoneNear(), none}),
+             {}, [memory, service](const Call& call) {
+               return JobHealth(*memory, service, call.name);
+             });
+}
+
+}  // namespace flopwatch::api
