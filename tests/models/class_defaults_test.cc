@@ -35,11 +35,9 @@ constexpr Built kBuilt[] = {
      854505216},
     {"deepseek_v3", R"()", 671026419200},
     {"deepseek_v3", R"("hidden_size": 768, "num_hidden_layers": 3)", 532180224},
-    {"deepseek_v32",
-     R"()",
+    {"deepseek_v32", R"()",
      671877944064 - 61 * (1536 * 64 * 128 + 7168 * 128 + 2 * 128 + 7168 * 64)},
-    {"deepseek_v32",
-     R"("hidden_size": 768, "num_hidden_layers": 3)",
+    {"deepseek_v32", R"("hidden_size": 768, "num_hidden_layers": 3)",
      570372096 - 3 * (1536 * 64 * 128 + 768 * 128 + 2 * 128 + 768 * 64)},
     {"gemma", R"()", 8537680896},
     {"gemma", R"("hidden_size": 768, "num_hidden_layers": 3)", 404231424},
@@ -49,8 +47,7 @@ constexpr Built kBuilt[] = {
     {"gemma3_text", R"("hidden_size": 768, "num_hidden_layers": 3)", 279244032},
     {"gemma4_text", R"("hidden_size_per_layer_input": 0)", 3010758430},
     {"gemma4_text",
-     R"("hidden_size_per_layer_input": 0, "hidden_size": 768, "num_hidden_layers": 3)",
-     283913987},
+     R"("hidden_size_per_layer_input": 0, "hidden_size": 768, "num_hidden_layers": 3)", 283913987},
     {"glm", R"()", 9399951360},
     {"glm", R"("hidden_size": 768, "num_hidden_layers": 3)", 347523840},
     {"glm4", R"()", 9400279040},
@@ -58,8 +55,7 @@ constexpr Built kBuilt[] = {
     {"glm4_moe", R"("head_dim": 128)", 106851591808},
     {"glm4_moe", R"("head_dim": 128, "hidden_size": 768, "num_hidden_layers": 3)", 1156503040},
     {"glm4v_moe_text", R"("head_dim": 128)", 106851202688},
-    {"glm4v_moe_text",
-     R"("head_dim": 128, "hidden_size": 768, "num_hidden_layers": 3)",
+    {"glm4v_moe_text", R"("head_dim": 128, "hidden_size": 768, "num_hidden_layers": 3)",
      1156349440},
     {"glm4v_text", R"()", 9400279040},
     {"glm4v_text", R"("hidden_size": 768, "num_hidden_layers": 3)", 331223328},
@@ -92,8 +88,7 @@ constexpr Built kBuilt[] = {
     {"mpt", R"()", 1311213568},
     {"mpt", R"("d_model": 512, "n_layers": 3)", 35229184},
     {"nemotron", R"("num_key_value_heads": 48)", 17642041344},
-    {"nemotron",
-     R"("num_key_value_heads": 48, "hidden_size": 768, "num_hidden_layers": 3)",
+    {"nemotron", R"("num_key_value_heads": 48, "hidden_size": 768, "num_hidden_layers": 3)",
      513550848},
     {"nemotron_h", R"("hybrid_override_pattern": "ME*-")", 1968355720},
     {"nemotron_h", R"("hybrid_override_pattern": "MM*E-", "hidden_size": 512)", 259854088},
@@ -128,8 +123,7 @@ constexpr Built kBuilt[] = {
     {"qwen3_next", R"()", 79674391296},
     {"qwen3_next", R"("hidden_size": 768, "num_hidden_layers": 3)", 2088034368},
     {"qwen3_omni_moe_text", R"("head_dim": 128)", 17403339776},
-    {"qwen3_omni_moe_text",
-     R"("head_dim": 128, "hidden_size": 768, "num_hidden_layers": 3)",
+    {"qwen3_omni_moe_text", R"("head_dim": 128, "hidden_size": 768, "num_hidden_layers": 3)",
      704157696},
     {"qwen3_vl_moe_text", R"()", 13485121536},
     {"qwen3_vl_moe_text", R"("hidden_size": 768, "num_hidden_layers": 3)", 824521248},
@@ -156,8 +150,8 @@ TEST(ClassDefaults, ParametersAreThoseThatTheClassBuilds) {
 
 TEST(ClassDefaults, TheNoteNamesWhatWasTaken) {
   // llava-1.5's language model as it is published: Vicuna's sizes are LlamaConfig's defaults.
-  const Model model = Read(
-      R"({"model_type":"llava","text_config":{"model_type":"llama","vocab_size":32064}})");
+  const Model model =
+      Read(R"({"model_type":"llava","text_config":{"model_type":"llama","vocab_size":32064}})");
   // Llama-2-7B has 6,738,415,616; 64 more words are 2 * 64 * 4096 more.
   EXPECT_EQ(CountParameters(model)->total, 6738415616 + 2 * 64 * 4096);
   EXPECT_THAT(model.notes,
@@ -231,8 +225,10 @@ TEST(Composites, TheTextPartIsFoundWhereTheClassKeepsIt) {
       {R"({"model_type":"qwen2_vl","hidden_size":1536,"num_hidden_layers":2,
            "vision_config":{"hidden_size":1280}})",
        "qwen2_vl_text", 1536},
-      {R"({"model_type":"qwen2_5_vl","text_config":{"hidden_size":2048}})", "qwen2_5_vl_text", 2048},
-      {R"({"model_type":"qwen2_5_vl","text_config":{"model_type":"qwen2_5_vl","hidden_size":2048}})",
+      {R"({"model_type":"qwen2_5_vl","text_config":{"hidden_size":2048}})", "qwen2_5_vl_text",
+       2048},
+      {R"({"model_type":"qwen2_5_vl",
+           "text_config":{"model_type":"qwen2_5_vl","hidden_size":2048}})",
        "qwen2_5_vl_text", 2048},
       {R"({"model_type":"qwen3_vl","text_config":{}})", "qwen3_vl_text", 4096},
       {R"({"model_type":"qwen3_vl_moe","text_config":{}})", "qwen3_vl_moe_text", 2048},
@@ -242,7 +238,8 @@ TEST(Composites, TheTextPartIsFoundWhereTheClassKeepsIt) {
       {R"({"model_type":"gemma4","text_config":{"hidden_size_per_layer_input":0}})", "gemma4_text",
        2304},
       {R"({"model_type":"llama4","text_config":{}})", "llama4_text", 5120},
-      {R"({"model_type":"mistral3","text_config":{"model_type":"ministral3"}})", "ministral3", 4096},
+      {R"({"model_type":"mistral3","text_config":{"model_type":"ministral3"}})", "ministral3",
+       4096},
       {R"({"model_type":"kimi_k25","text_config":{"model_type":"kimi_k2"}})", "kimi_k2", 7168},
       {R"({"model_type":"glm4v","text_config":{}})", "glm4v_text", 4096},
       {R"({"model_type":"glm4v_moe","text_config":{"head_dim":128}})", "glm4v_moe_text", 4096},
@@ -267,8 +264,9 @@ TEST(Composites, WhatTheClassDoesNotReadIsRefused) {
   // An unknown outer class: its nested part has to say what it is.
   EXPECT_THAT(ReadError(R"({"model_type":"vl","text_config":{"hidden_size":64}})"),
               HasSubstr("text_config.model_type: missing"));
-  EXPECT_THAT(ReadError(R"({"model_type":"mllama","text_config":{"model_type":"mllama_text_model"}})"),
-              HasSubstr("text_config.model_type: \"mllama_text_model\""));
+  EXPECT_THAT(
+      ReadError(R"({"model_type":"mllama","text_config":{"model_type":"mllama_text_model"}})"),
+      HasSubstr("text_config.model_type: \"mllama_text_model\""));
 }
 
 // What transformers 5.24 writes of a Gemma-4 with global heads of 512: the same model.
@@ -292,8 +290,8 @@ TEST(Composites, NewerListsOfLayers) {
   const Model hybrid = Read(
       R"({"model_type":"nemotron_h","hidden_size":512,
           "layers_block_type":["mamba","linear_attention","full_attention","moe","mlp"]})");
-  const Model pattern = Read(
-      R"({"model_type":"nemotron_h","hidden_size":512,"hybrid_override_pattern":"MM*E-"})");
+  const Model pattern =
+      Read(R"({"model_type":"nemotron_h","hidden_size":512,"hybrid_override_pattern":"MM*E-"})");
   EXPECT_EQ(CountParameters(hybrid)->total, CountParameters(pattern)->total);
   EXPECT_THAT(ReadError(R"({"model_type":"nemotron_h","hidden_size":64,
                             "layers_block_type":["conv"]})"),

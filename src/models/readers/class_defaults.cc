@@ -242,7 +242,8 @@ constexpr ClassDefaults kDefaults[] = {
          8, "num_experts": 128})"},
     {"qwen3_vl_moe_text", "", "Qwen3VLMoeTextConfig", kTransformers,
      R"({"vocab_size": 151936, "hidden_size": 2048, "intermediate_size": 5632,
-         "num_hidden_layers": 24, "num_attention_heads": 16, "num_key_value_heads": 16, "decoder_sparse_step": 1, "moe_intermediate_size":
+         "num_hidden_layers": 24, "num_attention_heads": 16, "num_key_value_heads": 16,
+         "decoder_sparse_step": 1, "moe_intermediate_size":
          1408, "num_experts_per_tok": 4, "num_experts": 60})"},
     {"qwen3_vl_text", "", "Qwen3VLTextConfig", kTransformers,
      R"({"vocab_size": 151936, "hidden_size": 4096, "intermediate_size": 22016,
@@ -310,8 +311,8 @@ constexpr Composite kComposites[] = {
 }  // namespace
 
 const ClassDefaults* FindClassDefaults(std::string_view type, const Json& config) {
-  const auto found = std::find_if(
-      std::begin(kDefaults), std::end(kDefaults), [&](const ClassDefaults& d) {
+  const auto found =
+      std::find_if(std::begin(kDefaults), std::end(kDefaults), [&](const ClassDefaults& d) {
         return d.type == type && (d.when.empty() || !config[d.when].is_null());
       });
   return found == std::end(kDefaults) ? nullptr : found;
