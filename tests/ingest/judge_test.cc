@@ -42,11 +42,11 @@ class MissingValueTest : public PipelineTest {
       double value;
     };
     std::string text;
-    for (const Value& v : {Value{"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.28 + 0.001 * k},
-                           Value{"DCGM_FI_PROF_SM_ACTIVE", 0.9 + 0.001 * k},
-                           Value{"DCGM_FI_DEV_SM_CLOCK", 1755. + k % 3},
-                           Value{"DCGM_FI_DEV_GPU_UTIL", 99. - k % 2},
-                           Value{"DCGM_FI_DEV_POWER_USAGE", 572.5 + k}}) {
+    for (const Value& v :
+         {Value{"DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.28 + 0.001 * k},
+          Value{"DCGM_FI_PROF_SM_ACTIVE", 0.9 + 0.001 * k},
+          Value{"DCGM_FI_DEV_SM_CLOCK", 1755. + k % 3}, Value{"DCGM_FI_DEV_GPU_UTIL", 99. - k % 2},
+          Value{"DCGM_FI_DEV_POWER_USAGE", 572.5 + k}}) {
       for (int g = v.name == without ? lacking : 0; g < gpus; ++g) {
         text += fmt::format(
             "{}{{gpu=\"{}\",UUID=\"GPU-{}\",modelName=\"NVIDIA H100 80GB HBM3\","
