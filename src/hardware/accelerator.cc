@@ -105,6 +105,62 @@ std::vector<std::string> NormalNames(const Accelerator& a) {
   return names;
 }
 
+// Compute partitions, each of whole XCDs: AMD, "Instinct MI300X/MI300A/MI350 compute and memory
+// partition modes" (instinct.docs.amd.com): SPX one partition, CPX one for each XCD.
+struct PartitionMode {
+  std::string_view model, mode;
+  int parts;
+};
+constexpr PartitionMode kPartitionModes[] = {
+    {"MI300X", "DPX", 2}, {"MI300X", "QPX", 4}, {"MI300X", "CPX", 8}, {"MI325X", "DPX", 2},
+    {"MI325X", "QPX", 4}, {"MI325X", "CPX", 8}, {"MI300A", "TPX", 3}, {"MI300A", "CPX", 6},
+    {"MI350X", "DPX", 2}, {"MI350X", "QPX", 4}, {"MI350X", "CPX", 8}, {"MI355X", "DPX", 2},
+    {"MI355X", "QPX", 4}, {"MI355X", "CPX", 8}};
+
+// What a part of a device has of its own: rates, clock and `sms` SMs. The published figures, the
+// memory, the links and the power are the board's.
+Accelerator PartOf(const Accelerator& whole, std::string_view part, int sms) {
+  Accelerator a = whole;
+  a.model = fmt::format("{} {}", whole.model, part);
+  a.reported_names.clear();
+  a.sm_count = sms;
+  a.fp16_tflops = a.tf32_tflops = a.fp8_tflops = a.fp4_tflops = a.int8_tops = a.fp64_tc_tflops =
+      std::nullopt;
+  a.mem_gb.clear();
+  a.mem_bw_gbps = a.link_bw_gbps = a.tdp_w = std::nullopt;
+  a.mig_profiles.clear();
+  a.note = fmt::format("{} of the {} SMs of {}", sms, whole.sm_count.value_or(0), whole.model);
+  return a;
+}
+
+// "40c", "80q": the memory and the licence of a vGPU profile.
+bool IsVgpuProfile(std::string_view word) {
+  if (word.size() < 2 || std::string_view("abcq").find(word.back()) == std::string_view::npos)
+    return false;
+  word.remove_suffix(1);
+  return std::all_of(word.begin(), word.end(), [](char c) { return c >= '0' && c <= '9'; });
+}
+
+// Why the name of a part has no entry; "" where it is not the name of a part.
+std::string WhyNoShare(std::string_view name) {
+  const size_t blank = name.rfind(' ');
+  if (blank == std::string_view::npos) return "";
+  const std::string_view last = name.substr(blank + 1);
+  if (IsVgpuProfile(last)) {
+    return "a vGPU: its profile names the memory that it has of a board, and its SMs are shared in "
+           "time with others";
+  }
+  if (last == "vf" || last == "mxgpu") {
+    return "a virtual function: its name does not say how many of the board's compute units it has";
+  }
+  if (name.find(" mig ") != std::string_view::npos)
+    return "a MIG instance whose board or profile has no known SMs";
+  for (const std::string_view mode : {"dpx", "tpx", "qpx", "cpx"}) {
+    if (last == mode) return "a partition mode that is not known for this device";
+  }
+  return "";
+}
+
 }  // namespace
 
 StatusOr<Precision> ParsePrecision(std::string_view name) {
@@ -210,7 +266,29 @@ Status Catalog::Index() {
       }
     }
   }
+  IndexParts();
   return absl::OkStatus();
+}
+
+void Catalog::IndexParts() {
+  parts_.clear();
+  part_names_.clear();
+  const auto add = [&](const Accelerator& whole, std::string_view word, std::string_view part,
+                       int sms) {
+    for (const std::string& name : NormalNames(whole))
+      part_names_.emplace(NormaliseName(fmt::format("{} {}", name, word)), parts_.size());
+    parts_.push_back(PartOf(whole, part, sms));
+  };
+  for (const Accelerator& a : entries_) {
+    for (const MigProfile& p : a.mig_profiles) {
+      const std::string word = fmt::format("MIG {}", p.name);
+      add(a, word, word, p.sm_count);
+    }
+    for (const PartitionMode& m : kPartitionModes) {
+      if (m.model != a.model || !a.sm_count) continue;
+      add(a, m.mode, m.mode, *a.sm_count / m.parts);
+    }
+  }
 }
 
 const Catalog& Catalog::Builtin() {
@@ -233,8 +311,16 @@ StatusOr<const Accelerator*> Catalog::Find(std::string_view reported_name) const
   const std::string name = NormaliseName(reported_name);
   if (const auto it = names_.find(name); it != names_.end()) return &entries_[it->second];
 
+  if (const auto it = part_names_.find(name); it != part_names_.end()) return &parts_[it->second];
+
   const std::string shown = Printable(reported_name, 80);
   if (name.empty()) return absl::NotFoundError("no accelerator name given");
+  if (const std::string why = WhyNoShare(name); !why.empty()) {
+    return absl::NotFoundError(fmt::format(
+        "'{}' is {}; no peak is computable for it. Where the share is fixed, add it under "
+        "[[accelerator]] in the configuration with its own sm_count",
+        shown, why));
+  }
 
   // Some words of a name ("H100", "A100 40GB") are refused; the devices that have them are named.
   using Words = std::set<absl::string_view>;

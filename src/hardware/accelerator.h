@@ -74,6 +74,12 @@ StatusOr<int> MigProfileSms(const Accelerator& a, std::string_view profile);
 // driver reports and every model name of the table. "B300" never matches "GB300". NotFound names
 // the string and the nearest known name, or, for some words of a name ("H100", "A100 40GB"), the
 // devices that have them; there is no default.
+//
+// A part of a device is never the device. A MIG instance ("NVIDIA A100-SXM4-40GB MIG 1g.5gb", as
+// CUDA calls it) and a compute partition ("MI300X CPX") have an entry of their own with the SMs
+// that are theirs, peaks from those alone, and no board's values; they are not in all(). A vGPU
+// ("GRID A100-40C") or an SR-IOV function ("MI300X VF") does not say what share it has: NotFound
+// with the reason.
 class Catalog {
  public:
   static const Catalog& Builtin();
@@ -85,11 +91,14 @@ class Catalog {
   std::span<const Accelerator> all() const { return entries_; }
 
  private:
-  // Rebuilds names_; fails where one name would stand for two devices.
+  // Rebuilds names_ and the parts; fails where one name would stand for two devices.
   Status Index();
+  void IndexParts();
 
   std::vector<Accelerator> entries_;
-  std::map<std::string, size_t, std::less<>> names_;  // normal form -> entry
+  std::vector<Accelerator> parts_;
+  std::map<std::string, size_t, std::less<>> part_names_;  // normal form -> part
+  std::map<std::string, size_t, std::less<>> names_;       // normal form -> entry
 };
 
 inline constexpr size_t kMaxOverrideBytes = 1 << 20;

@@ -35,9 +35,36 @@ double SumOf(const DecodedRow& row, const FieldId (&fields)[kFields], bool all) 
 
 bool IsBeyond(const DecodedRow& row, FieldId field) { return (row.beyond >> field & 1) != 0; }
 
+struct BoardValue {
+  FieldId field;
+  uint8_t bit;
+};
+constexpr BoardValue kBoardValues[] = {{CanonicalField::kPowerW, CountersRow::kPower},
+                                       {CanonicalField::kSmClockMhz, CountersRow::kClock},
+                                       {CanonicalField::kGpuUtil, CountersRow::kDuty}};
+
+// A value that is refused is on the exporter's list all the same.
+bool IsListed(const DecodedRow& row, FieldId field) {
+  return row.present.Test(field) || IsBeyond(row, field);
+}
+
 }  // namespace
 
-void Siblings::Note(const DecodedRow& row, int32_t job_set, double last_tensor, bool doubted) {
+uint8_t Siblings::MostHave(const DecodedRow& row) const {
+  uint8_t most = 0;
+  for (size_t k = 0; k < with_.size(); ++k) {
+    if (!IsListed(row, kBoardValues[k].field) && 2 * with_[k] > boards_)
+      most |= kBoardValues[k].bit;
+  }
+  return most;
+}
+
+void Siblings::Note(const DecodedRow& row, bool board, int32_t job_set, double last_tensor,
+                    bool doubted) {
+  if (board) {
+    ++boards_;
+    for (size_t k = 0; k < with_.size(); ++k) with_[k] += IsListed(row, kBoardValues[k].field);
+  }
   if (!row.present.Test(CanonicalField::kTensorActive)) return;
   ++with_tensor_;
   if (job_set == 0 || jobs_known_ == kMaxJobs || doubted) return;
@@ -108,6 +135,7 @@ CountersRow CountersOf(const RowToStamp& in, const Stamp& stamp, const Siblings&
   c.vendor = in.entity.device.vendor;
   c.tdp_w = in.entity.device.tdp_w;
   c.tensor_clock_max_mhz = in.entity.device.tensor_clock_max_mhz;
+  if (gpu) c.most_have = siblings.MostHave(row);
   c.others_have_tensor = siblings.any_tensor() && std::isnan(c.tensor);
   c.job_uses_tensor = c.tensor == 0 && siblings.UsesTensor(stamp.header.job_set);
   c.like_tensor = like_tensor;

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "base/text.h"
 
 namespace flopwatch::models {
@@ -16,15 +18,36 @@ std::string Shown(const Json& value) {
   return "\"" + Printable(value.text(), 40) + "\"";
 }
 
+bool Named(const Json& object, std::string_view name) {
+  const auto& fields = object.object();
+  return std::any_of(fields.begin(), fields.end(),
+                     [&](const auto& field) { return field.first == name; });
+}
+
 }  // namespace
 
 std::pair<std::string_view, const Json*> Fields::Find(Names names) const {
+  bool written_as_null = false;
   for (const std::string_view name : names) {
     const Json& value = (*object_)[name];
     if (!value.is_null()) return {name, &value};
+    written_as_null = written_as_null || Named(*object_, name);
+  }
+  if (defaults_ == nullptr || written_as_null) return {*names.begin(), nullptr};
+  for (const std::string_view name : names) {
+    const Json& value = (*defaults_)[name];
+    if (value.is_null()) continue;
+    std::string shown = fmt::format("{} {}", name, Shown(value));
+    const bool says_absence = value.integer().value_or(2) < 2 ||
+                              (std::holds_alternative<bool>(value.value_) && !value.boolean());
+    if (!says_absence && std::find(defaulted_.begin(), defaulted_.end(), shown) == defaulted_.end())
+      defaulted_.push_back(std::move(shown));
+    return {name, &value};
   }
   return {*names.begin(), nullptr};
 }
+
+bool Fields::Written(std::string_view name) const { return Named(*object_, name); }
 
 void Fields::Fail(std::string_view field, std::string_view why) {
   if (status_.ok())

@@ -20,7 +20,10 @@ class Fields {
  public:
   // `where` prefixes names in errors ("config.json: ", "config.json: text_config."). The object
   // must outlive this.
-  Fields(const Json& object, std::string where) : object_(&object), where_(std::move(where)) {}
+  // `defaults` are the values that the class of the configuration takes for absent fields; they
+  // must outlive this too. A field that is written as null is not absent: it stays without a value.
+  Fields(const Json& object, std::string where, const Json* defaults = nullptr)
+      : object_(&object), defaults_(defaults), where_(std::move(where)) {}
 
   using Names =
       std::initializer_list<std::string_view>;  // spellings of one field; the first present counts
@@ -38,6 +41,8 @@ class Fields {
   // A list of whole numbers in 0..max, of text; empty if absent, an error beyond kMaxLayers.
   std::vector<int64_t> Integers(Names names, int64_t max);
   std::vector<std::string> Texts(Names names);
+  // Whether the config itself has the field, as a value or as null.
+  bool Written(std::string_view name) const;
   const Json* Raw(Names names) const { return Find(names).second; }
 
   // Records an error about a field: "config.json: num_heads: `why`".
@@ -48,13 +53,18 @@ class Fields {
   }
   const Status& status() const { return status_; }
   const std::string& where() const { return where_; }
+  // What was read from the defaults, as "vocab_size 32000", in the order of reading; zeros, ones
+  // and "false", which only say that something is not there, are left out.
+  const std::vector<std::string>& defaulted() const { return defaulted_; }
 
  private:
   std::pair<std::string_view, const Json*> Find(Names names) const;
 
   const Json* object_;
+  const Json* defaults_;
   std::string where_;
   Status status_;
+  mutable std::vector<std::string> defaulted_;
 };
 
 }  // namespace flopwatch::models

@@ -39,6 +39,9 @@ constexpr LieSpec kLies[] = {
     {"sm_below_tensor", "SM activity is 0, tensor activity is right"},
     {"tensor_against_cycles", "tensor activity is half of what it is"},
     {"energy_frozen", "the energy total has stopped"},
+    {"power_gone", "one GPU of an exporter has no power"},
+    {"clock_gone", "one GPU of an exporter has no SM clock"},
+    {"duty_gone", "one GPU of an exporter has no duty cycle"},
 };
 static_assert(std::size(kLies) == kCounterLies);
 
@@ -246,10 +249,13 @@ bool HasUnder(CounterLie lie, const FieldDef& f) {
     case CounterLie::kTensorRenamed:
       return f.value != kHmmaPpm && f.value != kMmaCycles;
     case CounterLie::kPowerMissing:
+    case CounterLie::kPowerGone:
       return f.value != kPowerMw;
     case CounterLie::kClockMissing:
+    case CounterLie::kClockGone:
       return f.value != kSmClock;
     case CounterLie::kDutyMissing:
+    case CounterLie::kDutyGone:
       return f.value != kUtilPct;
     case CounterLie::kTensorGone:
       return !f.name.starts_with("DCGM_FI_PROF_") && !f.name.starts_with("gpu_prof_");

@@ -40,6 +40,9 @@ enum class CounterLie : uint8_t {
   kSmBelowTensor,
   kTensorAgainstCycles,
   kEnergyFrozen,
+  kPowerGone,
+  kClockGone,
+  kDutyGone,
   kCount,
   kNone = 0xff,
 };

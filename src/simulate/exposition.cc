@@ -563,8 +563,9 @@ char* WriteScaled(const FieldDef& f, uint64_t v, int64_t scale, char* p) {
   if (f.format == Format::kPpm) return WritePpm(p, scaled);
   if (f.format == Format::kPercentOfPpm) return WritePpm(p, scaled * 100);
   if (f.format == Format::kMicroOfMilli) return WriteUnsigned(p, scaled * 1000);
-  if (f.format == Format::kWattsOfMilli) return WriteUnsigned(p, scaled / 1000);
-  return scale > 0 ? WriteMilli(p, scaled) : WritePpm(p, v);  // mW as kW
+  if (f.format == Format::kWattsOfMilli)
+    return scale > 0 ? WriteUnsigned(p, scaled / 1000) : WritePpm(p, v);  // mW as kW
+  return scale > 0 ? WriteMilli(p, scaled) : WritePpm(p, v);              // mW as kW
 }
 
 // One field of all lines, under its heading.

@@ -448,16 +448,20 @@ void IdentifyByUuid(const std::string& uuid, std::optional<int32_t> instance, La
   }
 }
 
+// Whether an AMD device is divided, so that this is a part of it.
+bool IsPartitioned(const RawLabels& raw) {
+  const std::string_view type = raw[kPartitionType];
+  return !type.empty() && !EqualsIgnoringCase(type, "spx") && !EqualsIgnoringCase(type, "none");
+}
+
 // Without a UUID the serial number stands in, else node and index. False = neither is there.
 bool IdentifyOtherwise(const RawLabels& raw, std::optional<int32_t> instance, LabelFacts* facts) {
   std::string stand_in;
   if (!raw[kSerial].empty()) {
     stand_in = raw[kSerial];
     // Partitions of one AMD device share its serial number.
-    const std::string_view type = raw[kPartitionType];
-    const bool whole =
-        type.empty() || EqualsIgnoringCase(type, "spx") || EqualsIgnoringCase(type, "none");
-    if (!whole && !raw[kPartition].empty()) stand_in += fmt::format("/p{}", raw[kPartition]);
+    if (IsPartitioned(raw) && !raw[kPartition].empty())
+      stand_in += fmt::format("/p{}", raw[kPartition]);
   } else if (facts->labels.index >= 0) {
     const std::string& node = facts->labels.node;
     stand_in = node.empty() ? fmt::format("gpu{}", facts->labels.index)
@@ -530,6 +534,9 @@ LabelFacts Read(const SeriesText& series, Dialect dialect, const std::string& de
     node = default_node;
   facts.labels.node = node;
   facts.labels.model = Description(raw[raw[kModelSeries].empty() ? kModel : kModelSeries], &facts);
+  // A part of a device is not the device: its mode is in its name, as hardware::Catalog has it.
+  if (IsPartitioned(raw) && !facts.labels.model.empty())
+    facts.labels.model += " " + absl::AsciiStrToUpper(Description(raw[kPartitionType], &facts));
   facts.labels.device = Description(raw[kDevice], &facts);
   facts.labels.pci_bus_id = Description(raw[kPciBusId], &facts);
   facts.labels.driver = Description(raw[kDriver], &facts);

@@ -1,3 +1,4 @@
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -53,6 +54,43 @@ TEST(Lookup, ANameInsideAnotherNeverMatchesIt) {
   EXPECT_EQ(ModelOf("NVIDIA L40"), "L40");
   EXPECT_EQ(ModelOf("NVIDIA L40S"), "L40S");
   EXPECT_EQ(ModelOf("NVIDIA GeForce RTX 4090 D"), "GeForce RTX 4090 D");
+}
+
+// SMs of the instances: `nvidia-smi mig -lgip` listings; of a partition: AMD's partition modes, an
+// XCD of MI300X has 38 compute units, one of MI350X 32.
+TEST(Lookup, APartOfADeviceHasItsOwnSms) {
+  struct Part {
+    std::string_view name;
+    int sms;
+  };
+  for (const Part& part :
+       {Part{"NVIDIA A100-SXM4-40GB MIG 1g.5gb", 14}, Part{"NVIDIA A100-SXM4-40GB MIG 3g.20gb", 42},
+        Part{"NVIDIA H100 80GB HBM3 MIG 1g.10gb", 16}, Part{"AMD Instinct MI300X CPX", 38},
+        Part{"MI300X DPX", 152}, Part{"MI300X QPX", 76}, Part{"MI300A CPX", 38},
+        Part{"AMD Instinct MI300A TPX", 76}, Part{"MI350X CPX", 32}}) {
+    SCOPED_TRACE(part.name);
+    const auto found = Catalog::Builtin().Find(part.name);
+    ASSERT_TRUE(found.ok()) << found.status();
+    EXPECT_EQ((*found)->sm_count, part.sms);
+    EXPECT_FALSE((*found)->tdp_w.has_value());  // the board's
+  }
+  // 14 of 108 SMs at 1410 MHz, 2048 FLOPs an SM and clock: 40.4 TFLOP/s, not the board's 312.
+  const auto slice = Catalog::Builtin().Find("NVIDIA A100-SXM4-40GB MIG 1g.5gb");
+  EXPECT_NEAR(PeakOf(**slice, Precision::kBf16)->tflops, 14 * 2048 * 1410 / 1e6, 1e-6);
+  // What a board is published to reach is no figure of a part.
+  EXPECT_FALSE(PeakOf(**slice, Precision::kFp64).ok());
+}
+
+TEST(Lookup, APartThatDoesNotSayItsShareIsRefused) {
+  for (const std::string_view name :
+       {"GRID A100-40C", "NVIDIA A100-40C", "NVIDIA H100-80C", "GRID V100D-8Q", "NVIDIA L40S-12Q",
+        "NVIDIA A100-1-5C", "NVIDIA H100XM-80C"}) {
+    EXPECT_THAT(ModelOf(name), testing::HasSubstr("a vGPU")) << name;
+  }
+  EXPECT_THAT(ModelOf("AMD Instinct MI300X VF"), testing::HasSubstr("a virtual function"));
+  EXPECT_THAT(ModelOf("AMD Instinct MI210 VF"), testing::HasSubstr("no peak is computable"));
+  EXPECT_THAT(ModelOf("NVIDIA A100-SXM4-40GB MIG 9g.90gb"), testing::HasSubstr("a MIG instance"));
+  EXPECT_THAT(ModelOf("MI210 CPX"), testing::HasSubstr("a partition mode"));
 }
 
 TEST(Lookup, AFamilyNameIsRefusedWithItsMembers) {

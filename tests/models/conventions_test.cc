@@ -187,7 +187,8 @@ TEST(Training, RecomputationIsHfuOnly) {
 std::string Config(int64_t layers, int64_t heads, int64_t head_dim, int64_t width, int64_t vocab,
                    int64_t window) {
   return fmt::format(
-      R"({{"model_type":"mistral","hidden_size":{},"num_hidden_layers":{},
+      R"({{"model_type":"mistral","num_key_value_heads":null,"hidden_size":{},
+      "num_hidden_layers":{},
       "num_attention_heads":{},"head_dim":{},
       "intermediate_size":{},"vocab_size":{},"sliding_window":{}}})",
       8 * heads, layers, heads, head_dim, width, vocab,

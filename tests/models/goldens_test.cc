@@ -153,7 +153,8 @@ TEST(Goldens, PublishedFigures) {
 // MPT as llm-foundry trains it: biases, learned positions, a tied table of 50368 rows.
 Model Mpt(int64_t layers, int64_t width, int64_t length) {
   return Read(fmt::format(
-      R"({{"model_type":"mpt","d_model":{},"n_heads":{},"n_layers":{},"expansion_ratio":4,
+      R"({{"model_type":"mpt","auto_map":{{}},"d_model":{},"n_heads":{},"n_layers":{},
+      "expansion_ratio":4,
       "vocab_size":50368,
       "max_seq_len":{},"no_bias":false,"attn_config":{{"alibi":false}}}})",
       width, width / 64, layers, length));

@@ -77,7 +77,8 @@ TEST(Miscounts, HybridErrors) {
       "num_attention_heads":32,"num_key_value_heads":8,"head_dim":128,
       "intermediate_size":16384,"ssm_state_size":128,"n_groups":8,
       "mamba_num_heads":128,"mamba_head_dim":64,"n_routed_experts":64,"num_experts_per_tok":4,
-      "moe_intermediate_size":1024})");
+      "moe_intermediate_size":1024,"moe_shared_expert_intermediate_size":0,
+      "n_shared_experts":0})");
   // Six layers of attention (8 D^2 + 4 D G dh = 10.. ) and an MLP cost more than three of Mamba,
   // one of each of the others.
   EXPECT_GT(Ratio("hybrid_as_dense", model, 4096), 1.5);

@@ -31,7 +31,7 @@ std::string Moe(const Model& model) {
 std::string ReadingConfig(std::string_view type, std::string_view more) {
   return fmt::format(
       R"({{"model_type":"{}","hidden_size":64,"num_hidden_layers":4,"num_attention_heads":4,
-      "intermediate_size":128,
+      "num_key_value_heads":4,"intermediate_size":128,
       "vocab_size":100{}{}}})",
       type, more.empty() ? "" : ",", more);
 }
@@ -80,14 +80,16 @@ TEST(Reading, WhichLayersAreExperts) {
             "-EEE");
   EXPECT_EQ(Moe(Read(ReadingConfig("llama", ""))), "----");
   const std::string mla =
-      experts + R"(,"kv_lora_rank":16,"qk_nope_head_dim":8,"qk_rope_head_dim":4,"v_head_dim":8)";
+      experts + R"(,"kv_lora_rank":16,"qk_nope_head_dim":8,"qk_rope_head_dim":4,"v_head_dim":8,
+      "first_k_dense_replace":0)";
   EXPECT_EQ(Moe(Read(ReadingConfig("deepseek_v3", mla + R"(,"moe_layer_freq":2)"))), "E-E-");
   EXPECT_EQ(Moe(Read(ReadingConfig("deepseek_v3", mla + R"(,"moe_layer_freq":[0,0,1,1])"))),
             "--EE");
   EXPECT_THAT(ReadError(ReadingConfig("deepseek_v3", mla + R"(,"moe_layer_freq":[0,1])")),
               HasSubstr("moe_layer_freq: 2 entries for 4 layers"));
-  EXPECT_THAT(ReadError(ReadingConfig("qwen3_moe", R"("num_experts":8)")),
-              HasSubstr("num_experts_per_tok: missing"));
+  EXPECT_THAT(
+      ReadError(ReadingConfig("qwen3_moe", R"("num_experts":8,"num_experts_per_tok":null)")),
+      HasSubstr("num_experts_per_tok: missing"));
   EXPECT_THAT(
       ReadError(ReadingConfig(
           "qwen3_moe", R"("num_experts":8,"num_experts_per_tok":9,"moe_intermediate_size":8)")),
@@ -136,7 +138,8 @@ TEST(Reading, TyingIsOftenSaidOutside) {
 TEST(Reading, LlamaFourChunksAndGlobalLayers) {
   const Model model = Read(
       R"({"model_type":"llama4_text","hidden_size":64,"num_hidden_layers":4,"num_attention_heads":4,
-      "intermediate_size":32,"intermediate_size_mlp":64,"vocab_size":100,
+      "num_key_value_heads":4,"head_dim":16,"intermediate_size":32,"intermediate_size_mlp":64,
+      "vocab_size":100,
       "attention_chunk_size":16,"num_local_experts":4,
       "num_experts_per_tok":1,"interleave_moe_layer_step":2})");
   EXPECT_EQ(model.layers[0].attention.chunk, 16);

@@ -425,11 +425,13 @@ TEST_F(ExpositionTest, AmdExporter) {
   // Partitions of one device share a serial number and are GPUs of their own.
   const Plain cpx = Decode(
       "gpu_gfx_activity{gpu_compute_partition_type=\"cpx\",gpu_partition_id=\"0\",serial_number="
-      "\"S\"} 10\n"
+      "\"S\",card_series=\"AMD Instinct MI300X OAM\"} 10\n"
       "gpu_gfx_activity{gpu_compute_partition_type=\"cpx\",gpu_partition_id=\"1\",serial_number="
       "\"S\"} 20\n");
   EXPECT_EQ(cpx.rows.at("S/p0").values.at("gpu_util"), 0.1);
   EXPECT_EQ(cpx.rows.at("S/p1").values.at("gpu_util"), 0.2);
+  // Its peak is not the device's.
+  EXPECT_EQ(cpx.rows.at("S/p0").labels.model, "AMD Instinct MI300X OAM CPX");
 }
 
 TEST_F(ExpositionTest, NvidiaSmiExporter) {

@@ -42,12 +42,15 @@ enum class CounterRuleId : uint8_t {
   kPowerScaled,
   kPowerDead,
   kPowerFrozen,
+  kPowerGone,
   kPowerMissing,
   kClockScaled,
+  kClockGone,
   kClockMissing,
   kDutyScaled,
   kDutyDead,
   kDutyStuck,
+  kDutyGone,
   kDutyMissing,
   kTensorDead,
   kTensorFrozen,
@@ -92,8 +95,9 @@ struct CountersRow {
 
   // What its siblings on the same exporter show.
   bool others_have_tensor = false;  // another GPU does have the counter
-  bool job_uses_tensor = false;     // another GPU of the same job shows tensor activity, at load
-  bool like_tensor = false;         // it has a counter that is named like the missing one
+  uint8_t most_have = 0;         // Beyond: of its GPUs more than half have the value, this one not
+  bool job_uses_tensor = false;  // another GPU of the same job shows tensor activity, at load
+  bool like_tensor = false;      // it has a counter that is named like the missing one
 };
 
 // How much evidence is asked for. A server has time; someone who asks an exporter once has not, and

@@ -132,9 +132,17 @@ Says PowerFrozen(const CounterLook& l) {
   const bool fine = l.row.power_w != std::floor(l.row.power_w);
   return l.activity_step > (fine ? 0.002 : kStep) ? Says::kFault : Says::kNothing;
 }
+// A value that a board has none of, refused ones aside: its own fault where most GPUs of the same
+// exporter have it, for then it is on the exporter's list; else the list's.
+Says Missing(const CounterLook& l, double value, uint8_t bit, bool gone) {
+  const bool missing = Absent(value) && (l.row.beyond & bit) == 0;
+  return FaultIf(missing && ((l.row.most_have & bit) != 0) == gone);
+}
+Says PowerGone(const CounterLook& l) {
+  return l.row.board ? Missing(l, l.row.power_w, CountersRow::kPower, true) : Says::kNothing;
+}
 Says PowerMissing(const CounterLook& l) {
-  if (!l.row.board) return Says::kNothing;
-  return FaultIf(Absent(l.row.power_w) && (l.row.beyond & CountersRow::kPower) == 0);
+  return l.row.board ? Missing(l, l.row.power_w, CountersRow::kPower, false) : Says::kNothing;
 }
 Says EnergyFrozen(const CounterLook& l) {
   if (!l.row.board || !(l.row.energy_j > 0)) return Says::kNothing;
@@ -152,9 +160,11 @@ Says ClockScaled(const CounterLook& l) {
   if ((l.row.beyond & CountersRow::kClock) != 0 || mhz > kMostClockMhz) return Says::kFault;
   return Absent(mhz) || mhz == 0 ? Says::kNothing : FaultIf(mhz < kLeastClockMhz);
 }
+Says ClockGone(const CounterLook& l) {
+  return l.row.board ? Missing(l, l.row.clock_mhz, CountersRow::kClock, true) : Says::kNothing;
+}
 Says ClockMissing(const CounterLook& l) {
-  if (!l.row.board) return Says::kNothing;
-  return FaultIf(Absent(l.row.clock_mhz) && (l.row.beyond & CountersRow::kClock) == 0);
+  return l.row.board ? Missing(l, l.row.clock_mhz, CountersRow::kClock, false) : Says::kNothing;
 }
 Says DutyScaled(const CounterLook& l) {
   if (!l.row.whole) return Says::kNothing;
@@ -168,9 +178,11 @@ Says DutyDead(const CounterLook& l) {
   const bool loaded = l.tdp_w <= 0 || !(l.row.power_w < kSurelyLoaded * l.tdp_w);
   return l.activity >= kActive && loaded ? Says::kFault : Says::kNothing;
 }
+Says DutyGone(const CounterLook& l) {
+  return l.row.whole ? Missing(l, l.row.duty, CountersRow::kDuty, true) : Says::kNothing;
+}
 Says DutyMissing(const CounterLook& l) {
-  if (!l.row.whole) return Says::kNothing;
-  return FaultIf(Absent(l.row.duty) && (l.row.beyond & CountersRow::kDuty) == 0);
+  return l.row.whole ? Missing(l, l.row.duty, CountersRow::kDuty, false) : Says::kNothing;
 }
 
 // --- remedies ---
@@ -235,6 +247,10 @@ constexpr Registration kRules[] = {
       "power has stopped changing while the load changes", kRestartExporter, kRestartAmd,
       "power is printed to the milliwatt; two readings of a load are never alike"},
      {PowerFrozen, false}},
+    {{kPowerGone, "power_gone", kMissing, "power_w", 60, 3,
+      "most GPUs of this exporter have power, and this one has none: it does not answer for it",
+      kRestartExporter, kRestartAmd, "NVML: a field that one GPU cannot read is left out for it"},
+     {PowerGone, true}},
     {{kPowerMissing, "power_missing", kMissing, "power_w", 60, 3, "the exporter gives no power",
       "DCGM_FI_DEV_POWER_USAGE, gauge, Power draw (in W).",
       R"({"GPUConfig": {"Fields": ["GPU_PACKAGE_POWER"]}})", "dcgm-exporter's default set"},
@@ -245,6 +261,11 @@ constexpr Registration kRules[] = {
       "scrape device-metrics-exporter itself, which writes gpu_clock in MHz",
       "docs/ofu.md: 5 GHz is above any part"},
      {ClockScaled, true}},
+    {{kClockGone, "clock_gone", kMissing, "sm_clock_mhz", 60, 3,
+      "most GPUs of this exporter have the SM clock, and this one has none: it does not answer for "
+      "it",
+      kRestartExporter, kRestartAmd, "NVML: a field that one GPU cannot read is left out for it"},
+     {ClockGone, true}},
     {{kClockMissing, "clock_missing", kMissing, "sm_clock_mhz", 60, 3,
       "the exporter gives no SM clock, without which there is no OFU",
       "DCGM_FI_DEV_SM_CLOCK, gauge, SM clock frequency (in MHz).",
@@ -264,6 +285,11 @@ constexpr Registration kRules[] = {
       "the duty cycle is full while the GPU is at idle power and no SM works", "nvidia-smi -pm 1",
       kRestartAmd, "dcgm-exporter #598; a kernel that runs draws power"},
      {DutyStuck, false}},
+    {{kDutyGone, "duty_gone", kMissing, "gpu_util", 60, 3,
+      "most GPUs of this exporter have the duty cycle, and this one has none: it does not answer "
+      "for it",
+      kRestartExporter, kRestartAmd, "NVML: a field that one GPU cannot read is left out for it"},
+     {DutyGone, true}},
     {{kDutyMissing, "duty_missing", kMissing, "gpu_util", 60, 3,
       "the exporter gives no duty cycle, beside which a dead counter would show",
       "DCGM_FI_DEV_GPU_UTIL, gauge, GPU utilization (in %).",

@@ -96,10 +96,23 @@ bool ReadProcedural3(std::string_view text, bool cut, KernelInfo* info) {
   return true;
 }
 
+// The arguments of the collective: CUTLASS' own, or one of the same order that a library made of
+// it (CollectiveMmaBlock, CollectiveMmaGated, CollectiveMmaArrayMixedInput). "" where there is
+// none.
+std::string_view CollectiveArguments(std::string_view text) {
+  constexpr std::string_view kName = "CollectiveMma";
+  const size_t at = text.find(kName);
+  if (at == std::string_view::npos) return "";
+  std::string_view rest = text.substr(at + kName.size());
+  const auto is_letter = [](char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+  };
+  while (!rest.empty() && is_letter(rest.front())) rest.remove_prefix(1);
+  return TakePrefix(&rest, "<") ? rest : "";
+}
+
 void ReadCollective(std::string_view text, KernelInfo* info) {
-  const size_t at = text.find("CollectiveMma<");
-  if (at == std::string_view::npos) return;
-  std::string_view mma = text.substr(at + 14);
+  const std::string_view mma = CollectiveArguments(text);
   const size_t mainloop = mma.find("Mainloop");
   if (mainloop == std::string_view::npos) return;
   std::string_view head = mma.substr(mainloop + 8);
@@ -115,7 +128,8 @@ void ReadCollective(std::string_view text, KernelInfo* info) {
   Arguments args(head.substr(open + 1));
   info->stages = args.Number();
   if (!info->stages) return;
-  // sm100 has two more stage counts before the cluster.
+  // sm100 has two more stage counts before the cluster, sm103 three; block scaling on Hopper has
+  // the granularity of its scales behind the schedule.
   while (args.Comma()) {
     if (const auto cluster = args.Tuple3()) {
       if ((*cluster)[0] > 0) info->cluster_m = (*cluster)[0];

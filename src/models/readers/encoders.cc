@@ -35,7 +35,7 @@ void ReadBert(Fields& fields, Model& model) {
   const int64_t layers = ReadLayerCount(fields);
   const int64_t d = model.hidden;
   model.outer.push_back({.part = Part::kHeadTransform, .in = d, .out = d});
-  SetEmbedding(fields, model, true);
+  SetEmbedding(fields, model);
   model.embedding_params += Int{fields.CountOr({"type_vocab_size"}, 2)} * d;
   model.position_params = Int{fields.SizeOr({"max_position_embeddings"}, 512, kMaxVocab)} * d;
   const Layer layer = ReadEncoderLayer(fields, model, true);
@@ -53,12 +53,11 @@ void ReadVit(Fields& fields, Model& model) {
   const int64_t image = fields.Size({"image_size"}, kMaxCount);
   const int64_t patch = fields.Size({"patch_size"}, kMaxCount);
   const int64_t channels = fields.SizeOr({"num_channels"}, 3, 1024);
-  // Transformers writes the labels, not their number; a model without either has ImageNet's.
+  // Transformers writes the labels, not their number; without either its class has two.
   const Json* named = fields.Raw({"id2label"});
-  const int64_t labels = named != nullptr && !named->object().empty()
-                             ? static_cast<int64_t>(named->object().size())
-                             : 1000;
-  const int64_t classes = fields.SizeOr({"num_labels"}, labels, kMaxWidth);
+  const int64_t classes = named != nullptr && !named->object().empty()
+                              ? static_cast<int64_t>(named->object().size())
+                              : fields.Size({"num_labels"});
   const int64_t patches = Patches(fields, "image_size", image, patch);
   if (channels * patch * patch > kMaxWidth)
     fields.Fail("patch_size", "a patch has more than 2^24 values");
@@ -125,7 +124,7 @@ void ReadT5(Fields& fields, Model& model) {
   model.hidden = fields.Size({"d_model", "hidden_size"});
   const int64_t encoder = fields.Size({"num_layers", "num_hidden_layers"}, kMaxLayers);
   const int64_t decoder = fields.SizeOr({"num_decoder_layers"}, encoder, kMaxLayers);
-  SetEmbedding(fields, model, true);
+  SetEmbedding(fields, model);
   const std::string act = fields.TextOr({"feed_forward_proj"}, "relu");
   Layer layer;
   layer.mixer = Mixer::kAttention;

@@ -56,6 +56,6 @@ int64_t ReadLayerCount(Fields& fields);
 std::vector<Layer> ReadPattern(Fields& fields, std::string_view field, std::string_view pattern,
                                const std::function<Layer(char)>& make);
 // Sets the embedding, tied or not, and the LM head.
-void SetEmbedding(Fields& fields, Model& model, bool tied_by_default);
+void SetEmbedding(Fields& fields, Model& model);
 
 }  // namespace flopwatch::models

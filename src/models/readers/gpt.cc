@@ -12,7 +12,7 @@ void ReadGpt(Fields& fields, Model& model) {
   const bool phi = type == "phi" || type == "phi-msft";
   model.hidden = fields.Size({"n_embd", "hidden_size", "d_model"});
   const int64_t layers = ReadLayerCount(fields);
-  SetEmbedding(fields, model, gpt2 || mpt);
+  SetEmbedding(fields, model);
   Layer layer;
   layer.mixer = Mixer::kAttention;
   layer.attention = ReadAttention(fields, model);
@@ -50,7 +50,7 @@ void ReadGpt(Fields& fields, Model& model) {
   model.small_params += norm;
   if (gptj || phi) model.small_params += model.vocab;  // bias of the head
   if (gpt2) model.position_params = Int{fields.SizeOr({"n_positions"}, 1024, kMaxVocab)} * d;
-  if (mpt && !alibi && fields.FlagOr({"learned_pos_emb"}, true)) {
+  if (mpt && !alibi && fields.FlagOr({"learned_pos_emb"}, false)) {
     model.position_params = Int{fields.SizeOr({"max_seq_len"}, 2048, kMaxVocab)} * d;
   }
   if (fields.status().ok()) model.layers.assign(static_cast<size_t>(layers), layer);

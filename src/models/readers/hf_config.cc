@@ -6,6 +6,7 @@
 
 #include "base/text.h"
 #include "models/read.h"
+#include "models/readers/class_defaults.h"
 #include "models/readers/families.h"
 
 namespace flopwatch::models {
@@ -28,7 +29,10 @@ constexpr Family kFamilies[] = {
     {"gemma3_text", ReadLlamaLike},
     {"gemma4_text", ReadGemma4},
     {"glm", ReadLlamaLike},
+    {"glm4", ReadLlamaLike},
     {"glm4_moe", ReadLlamaLike},
+    {"glm4v_moe_text", ReadLlamaLike},
+    {"glm4v_text", ReadLlamaLike},
     {"gpt2", ReadGpt},
     {"gpt_neox", ReadGpt},
     {"gpt_oss", ReadLlamaLike},
@@ -39,6 +43,8 @@ constexpr Family kFamilies[] = {
     {"llama", ReadLlamaLike},
     {"llama4_text", ReadLlama4},
     {"mamba2", ReadMamba2},
+    {"ministral", ReadLlamaLike},
+    {"ministral3", ReadLlamaLike},
     {"mistral", ReadLlamaLike},
     {"mixtral", ReadLlamaLike},
     {"mpt", ReadGpt},
@@ -51,18 +57,16 @@ constexpr Family kFamilies[] = {
     {"phi-msft", ReadGpt},
     {"phi3", ReadLlamaLike},
     {"qwen2", ReadLlamaLike},
-    {"qwen2_5_vl", ReadLlamaLike},
+    {"qwen2_5_omni_text", ReadLlamaLike},
     {"qwen2_5_vl_text", ReadLlamaLike},
     {"qwen2_moe", ReadLlamaLike},
-    {"qwen2_vl", ReadLlamaLike},
     {"qwen2_vl_text", ReadLlamaLike},
     {"qwen3", ReadLlamaLike},
-    {"qwen3_5", ReadQwenHybrid},
-    {"qwen3_5_moe", ReadQwenHybrid},
     {"qwen3_5_moe_text", ReadQwenHybrid},
     {"qwen3_5_text", ReadQwenHybrid},
     {"qwen3_moe", ReadLlamaLike},
     {"qwen3_next", ReadQwenHybrid},
+    {"qwen3_omni_moe_text", ReadLlamaLike},
     {"qwen3_vl_moe_text", ReadLlamaLike},
     {"qwen3_vl_text", ReadLlamaLike},
     {"t5", ReadT5},
@@ -76,12 +80,14 @@ Status Unknown(std::string_view where, std::string_view type) {
       "unknown one. `flopwatch calc mfu "
       "--list-models` lists the {} that are read, and Megatron-LM arguments describe any decoder",
       where, Printable(type, 40),
-      nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), std::size(kFamilies)));
+      nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest),
+      KnownModelTypes().size()));
 }
 
 // Fields that would change the layers and that no family reads: refused rather than passed over.
-void RefuseUnread(Fields& fields) {
+void RefuseUnread(Fields& fields, bool names_blocks) {
   for (const std::string_view field : {"ffn_config", "block_configs", "layers_block_type"}) {
+    if (names_blocks && field == "layers_block_type") continue;
     if (const Json* value = fields.Raw({field});
         value != nullptr && (value->is_object() || value->is_array())) {
       fields.Fail(field, "layers that differ one by one in this way are not read yet");
@@ -89,55 +95,129 @@ void RefuseUnread(Fields& fields) {
   }
 }
 
+// The object that describes the language model of a config, and what it is.
+struct TextPart {
+  Json config;
+  std::string where;
+  std::string type;
+  bool nested = false;
+};
+
+constexpr int kMaxNesting = 3;  // qwen3_omni_moe: thinker_config.text_config
+
+// One step inside; false where the config is the language model's itself. Tying is often said
+// outside of the part that it is about.
+StatusOr<bool> Descend(TextPart* part) {
+  const Composite* composite = FindComposite(part->type);
+  for (const std::string_view key :
+       {"thinker_config", "text_config", "language_config", "llm_config"}) {
+    if (!part->config[key].is_object()) continue;
+    Json inner = part->config[key];
+    if (const Json& tied = part->config["tie_word_embeddings"];
+        inner["tie_word_embeddings"].is_null() && !tied.is_null()) {
+      std::get<Json::Object>(inner.value_).emplace_back("tie_word_embeddings", tied);
+    }
+    part->where += fmt::format("{}.", key);
+    Fields fields(inner, part->where);
+    const bool known = composite != nullptr && composite->key == key;
+    part->type = fields.TextOr({"model_type"}, known ? composite->nested : "");
+    FW_RETURN_IF_ERROR(fields.status());
+    part->config = std::move(inner);
+    part->nested = true;
+    return true;
+  }
+  if (composite == nullptr) return false;
+  if (!composite->flat) {
+    return absl::InvalidArgumentError(fmt::format(
+        "{}{}: missing; a config of model_type \"{}\" has its language model there, and sizes "
+        "beside it are not read",
+        part->where, composite->key, part->type));
+  }
+  part->type = composite->nested;
+  return false;
+}
+
+StatusOr<TextPart> FindTextPart(const Json& config, std::string where) {
+  Fields outer(config, where);
+  TextPart part = {config, std::move(where), outer.TextOr({"model_type"}, ""), false};
+  FW_RETURN_IF_ERROR(outer.status());
+  for (int depth = 0; depth < kMaxNesting; ++depth) {
+    FW_ASSIGN_OR_RETURN(const bool deeper, Descend(&part));
+    if (!deeper) break;
+  }
+  if (part.type.empty()) {
+    return absl::InvalidArgumentError(part.where +
+                                      "model_type: missing; without it the layers are not known");
+  }
+  return part;
+}
+
+// A config that is the language model's own is always written with its sizes; one without is cut,
+// and counting the class's example model would be a guess. A nested part is often written without.
+void RequireSizes(Fields& fields, const TextPart& part) {
+  if (part.nested) return;
+  Fields written(part.config, part.where);
+  if (part.type != "dit") written.Size({"hidden_size", "n_embd", "d_model"});
+  if (part.type != "nemotron_h") ReadLayerCount(written);
+  fields.Take(written.status());
+}
+
+// "" where every field that was read is in the config.
+std::string DefaultsTaken(const ClassDefaults* defaults, const Fields& fields) {
+  if (defaults == nullptr || fields.defaulted().empty()) return "";
+  return fmt::format("not in the config and taken from {}'s defaults ({}): {}", defaults->name,
+                     defaults->source, fmt::join(fields.defaulted(), ", "));
+}
+
+// An error about a value that the config does not have says where the value is from.
+Status WithDefaults(const ClassDefaults* defaults, const Fields& fields) {
+  const std::string taken = DefaultsTaken(defaults, fields);
+  return taken.empty()
+             ? fields.status()
+             : Status(fields.status().code(),
+                      fmt::format("{} ({})", std::string(fields.status().message()), taken));
+}
+
 }  // namespace
 
 std::vector<std::string_view> KnownModelTypes() {
   std::vector<std::string_view> out;
   for (const Family& family : kFamilies) out.push_back(family.type);
+  for (const Composite& composite : Composites()) out.push_back(composite.type);
+  std::sort(out.begin(), out.end());
   return out;
 }
 
 StatusOr<Model> ReadHfConfig(const Json& config, std::string_view name) {
-  std::string where = fmt::format("{}: ", name);
+  const std::string where = fmt::format("{}: ", name);
   if (!config.is_object())
     return absl::InvalidArgumentError(where + "expected an object with model_type at the top");
-  const Json* object = &config;
-  Fields outer(config, where);
-  const std::string outer_type = outer.TextOr({"model_type"}, "");
-  // A multimodal model nests its language model; the outer fields then describe tokens and towers.
-  // Tying is often said outside.
-  Json nested;
-  for (const std::string_view key : {"text_config", "language_config", "llm_config"}) {
-    if (!config[key].is_object()) continue;
-    nested = config[key];
-    if (nested["tie_word_embeddings"].is_null() && !config["tie_word_embeddings"].is_null()) {
-      std::get<Json::Object>(nested.value_)
-          .emplace_back("tie_word_embeddings", config["tie_word_embeddings"]);
-    }
-    object = &nested;
-    where += fmt::format("{}.", key);
-    break;
+  FW_ASSIGN_OR_RETURN(const TextPart part, FindTextPart(config, where));
+  const auto family = std::find_if(std::begin(kFamilies), std::end(kFamilies),
+                                   [&](const Family& f) { return f.type == part.type; });
+  if (family == std::end(kFamilies)) return Unknown(part.where, part.type);
+  const ClassDefaults* known = FindClassDefaults(part.type, part.config);
+  Json defaults;
+  if (known != nullptr) {
+    FW_ASSIGN_OR_RETURN(defaults, Json::Parse(known->json));
   }
-  Fields fields(*object, where);
-  FW_RETURN_IF_ERROR(outer.status());
+  Fields fields(part.config, part.where, known == nullptr ? nullptr : &defaults);
   Model model;
   model.name = std::string(name);
-  model.model_type = fields.TextOr({"model_type"}, outer_type);
-  FW_RETURN_IF_ERROR(fields.status());
-  if (model.model_type.empty()) {
-    return absl::InvalidArgumentError(where +
-                                      "model_type: missing; without it the layers are not known");
-  }
-  const auto family = std::find_if(std::begin(kFamilies), std::end(kFamilies),
-                                   [&](const Family& f) { return f.type == model.model_type; });
-  if (family == std::end(kFamilies)) return Unknown(where, model.model_type);
-  RefuseUnread(fields);
+  model.model_type = part.type;
+  RefuseUnread(fields, part.type == "nemotron_h");
+  RequireSizes(fields, part);
   FW_RETURN_IF_ERROR(fields.status());
   family->read(fields, model);
-  FW_RETURN_IF_ERROR(fields.status());
-  if ((object != &config || config["vision_config"].is_object()) && model.notes.empty()) {
+  if (!fields.status().ok()) return WithDefaults(known, fields);
+  const bool said = std::any_of(model.notes.begin(), model.notes.end(), [](std::string_view note) {
+    return note.starts_with("text part only");
+  });
+  if ((part.nested || config["vision_config"].is_object()) && !said) {
     model.notes.push_back("text part only: vision and audio towers are not counted");
   }
+  if (std::string taken = DefaultsTaken(known, fields); !taken.empty())
+    model.notes.push_back(std::move(taken));
   return model;
 }
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "models/readers/families.h"
 
 namespace flopwatch::models {
@@ -12,6 +13,28 @@ namespace {
 int64_t Mamba2SmallParams(const Mamba& m, bool conv_bias) {
   const int64_t channels = m.inner + 2 * m.groups * m.state;
   return channels * (m.conv_kernel + (conv_bias ? 1 : 0)) + 3 * m.heads + m.inner;
+}
+
+// The list that newer releases write in place of a pattern, with the older names of its kinds.
+std::string ReadBlockList(Fields& fields, std::string_view field) {
+  std::string out;
+  for (const std::string& kind : fields.Texts({field})) {
+    if (kind == "linear_attention" || kind == "mamba") {
+      out += 'M';
+    } else if (kind == "full_attention" || kind == "attention") {
+      out += '*';
+    } else if (kind == "mlp") {
+      out += '-';
+    } else if (kind == "moe") {
+      out += 'E';
+    } else {
+      fields.Fail(field, fmt::format("\"{}\" is not known: linear_attention, full_attention, mlp "
+                                     "or moe",
+                                     Printable(kind, 40)));
+      break;
+    }
+  }
+  return out;
 }
 
 void CheckInner(Fields& fields, int64_t inner) {
@@ -24,7 +47,7 @@ void CheckInner(Fields& fields, int64_t inner) {
 void ReadMamba2(Fields& fields, Model& model) {
   model.hidden = fields.Size({"d_model", "hidden_size"});
   const int64_t layers = ReadLayerCount(fields);
-  SetEmbedding(fields, model, true);
+  SetEmbedding(fields, model);
   const int64_t multiple = fields.SizeOr({"pad_vocab_size_multiple"}, 1, kMaxVocab);
   // The embedding is built padded.
   model.vocab = (model.vocab + multiple - 1) / multiple * multiple;
@@ -39,16 +62,26 @@ void ReadMamba2(Fields& fields, Model& model) {
   Layer layer;
   layer.mixer = Mixer::kMamba2;
   Mamba& m = layer.mamba;
-  m.inner = fields.SizeOr({"expand"}, 2, 64) * model.hidden;
+  // state-spaces' config keeps the mixer's sizes in an object of their own.
+  const Json none;
+  const Json* nested = fields.Raw({"ssm_cfg"});
+  Fields inner(nested == nullptr ? none : *nested, fields.where() + "ssm_cfg.");
+  if (const std::string kind = inner.TextOr({"layer"}, "Mamba2"); kind != "Mamba2")
+    inner.Fail("layer", fmt::format("\"{}\" is not Mamba2", Printable(kind, 40)));
+  const auto size = [&](Fields::Names names, int64_t max) {
+    return inner.Has(names) ? inner.Size(names, max) : fields.Size(names, max);
+  };
+  m.inner = size({"expand"}, 64) * model.hidden;
   CheckInner(fields, m.inner);
-  m.state = fields.SizeOr({"d_state", "state_size"}, 128, kMaxCount);
-  m.groups = fields.SizeOr({"ngroups", "n_groups"}, 1, kMaxCount);
-  const int64_t head = fields.SizeOr({"headdim", "head_dim"}, 64, kMaxCount);
+  m.state = size({"d_state", "state_size"}, kMaxCount);
+  m.groups = size({"ngroups", "n_groups"}, kMaxCount);
+  const int64_t head = size({"headdim", "head_dim"}, kMaxCount);
   m.heads = m.inner / head;
   if (m.inner % head != 0)
     fields.Fail("headdim", fmt::format("{} does not divide the inner width {}", head, m.inner));
-  m.conv_kernel = fields.SizeOr({"d_conv", "conv_kernel"}, 4, 64);
-  m.chunk = fields.SizeOr({"chunk_size"}, 256, kMaxCount);
+  m.conv_kernel = size({"d_conv", "conv_kernel"}, 64);
+  m.chunk = size({"chunk_size"}, kMaxCount);
+  fields.Take(inner.status());
   layer.small_params = model.hidden + Mamba2SmallParams(m, true);
   model.small_params += model.hidden;
   if (fields.status().ok()) model.layers.assign(static_cast<size_t>(layers), layer);
@@ -56,12 +89,16 @@ void ReadMamba2(Fields& fields, Model& model) {
 
 void ReadNemotronH(Fields& fields, Model& model) {
   model.hidden = fields.Size({"hidden_size"});
-  SetEmbedding(fields, model, false);
-  const std::string pattern = fields.TextOr({"hybrid_override_pattern"}, "");
+  SetEmbedding(fields, model);
+  const std::string listed = ReadBlockList(fields, "layers_block_type");
+  const std::string pattern =
+      listed.empty() ? fields.TextOr({"hybrid_override_pattern"}, "") : listed;
   if (pattern.empty())
     fields.Fail("hybrid_override_pattern",
                 "missing: one letter a layer, M Mamba-2, * attention, - MLP, E experts");
-  const std::string mtp = fields.TextOr({"mtp_hybrid_override_pattern"}, "");
+  const std::string listed_mtp = ReadBlockList(fields, "mtp_layers_block_type");
+  const std::string mtp =
+      listed_mtp.empty() ? fields.TextOr({"mtp_hybrid_override_pattern"}, "") : listed_mtp;
   const std::string kinds = pattern + mtp;
   const int64_t layers =
       fields.SizeOr({"num_hidden_layers"}, static_cast<int64_t>(pattern.size()), kMaxLayers);
@@ -71,16 +108,17 @@ void ReadNemotronH(Fields& fields, Model& model) {
   }
   Mamba m;
   m.state = fields.Size({"ssm_state_size"}, kMaxCount);
-  m.groups = fields.SizeOr({"n_groups"}, 1, kMaxCount);
+  // The names that the class takes from configs of older releases come first.
+  m.groups = fields.Size({"mamba_n_groups", "n_groups"}, kMaxCount);
   m.heads = fields.Size({"mamba_num_heads"}, kMaxCount);
   m.inner = m.heads * fields.Size({"mamba_head_dim"}, kMaxCount);
   CheckInner(fields, m.inner);
-  m.conv_kernel = fields.SizeOr({"conv_kernel"}, 4, 64);
-  m.chunk = fields.SizeOr({"chunk_size"}, 128, kMaxCount);
-  const bool conv_bias = fields.FlagOr({"use_conv_bias"}, true);
+  m.conv_kernel = fields.Size({"mamba_d_conv", "conv_kernel"}, 64);
+  m.chunk = fields.Size({"mamba_chunk_size", "chunk_size"}, kMaxCount);
+  const bool conv_bias = fields.FlagOr({"mamba_conv_bias", "use_conv_bias"}, true);
   Attention attention;
   if (kinds.find('*') != std::string::npos) attention = ReadAttention(fields, model);
-  const std::string act = fields.TextOr({"mlp_hidden_act"}, "relu2");
+  const std::string act = fields.TextOr({"mlp_hidden_act"}, "");
   const int64_t matrices = act == "silu" || act == "swiglu" ? 3 : 2;
   FeedForward dense, experts;
   if (kinds.find('-') != std::string::npos) {
@@ -117,18 +155,18 @@ void ReadNemotronH(Fields& fields, Model& model) {
 void ReadJamba(Fields& fields, Model& model) {
   model.hidden = fields.Size({"hidden_size"});
   const int64_t layers = ReadLayerCount(fields);
-  SetEmbedding(fields, model, false);
+  SetEmbedding(fields, model);
   const Attention attention = ReadAttention(fields, model);
-  const int64_t period = fields.SizeOr({"attn_layer_period"}, 8, kMaxLayers);
-  const int64_t offset = fields.CountOr({"attn_layer_offset"}, 4, kMaxLayers);
+  const int64_t period = fields.Size({"attn_layer_period"}, kMaxLayers);
+  const int64_t offset = fields.CountOr({"attn_layer_offset"}, 0, kMaxLayers);
   Mamba m;
-  m.inner = fields.SizeOr({"mamba_expand"}, 2, 64) * model.hidden;
+  m.inner = fields.Size({"mamba_expand"}, 64) * model.hidden;
   CheckInner(fields, m.inner);
-  m.state = fields.SizeOr({"mamba_d_state"}, 16, kMaxCount);
+  m.state = fields.Size({"mamba_d_state"}, kMaxCount);
   const Json* rank = fields.Raw({"mamba_dt_rank"});
   const bool automatic = rank == nullptr || rank->text() == "auto";
   m.dt_rank = automatic ? (model.hidden + 15) / 16 : fields.Size({"mamba_dt_rank"});
-  m.conv_kernel = fields.SizeOr({"mamba_d_conv"}, 4, 64);
+  m.conv_kernel = fields.Size({"mamba_d_conv"}, 64);
   const bool conv_bias = fields.FlagOr({"mamba_conv_bias"}, true);
   const bool proj_bias = fields.FlagOr({"mamba_proj_bias"}, false);
   const std::vector<bool> moe = ReadMoeLayers(fields, layers);
@@ -162,19 +200,19 @@ void ReadJamba(Fields& fields, Model& model) {
 void ReadQwenHybrid(Fields& fields, Model& model) {
   model.hidden = fields.Size({"hidden_size"});
   const int64_t layers = ReadLayerCount(fields);
-  SetEmbedding(fields, model, false);
+  SetEmbedding(fields, model);
   Attention attention;
   attention.heads = fields.Size({"num_attention_heads"}, kMaxCount);
   attention.kv_heads = fields.SizeOr({"num_key_value_heads"}, attention.heads, kMaxCount);
   attention.qk_dim = attention.v_dim =
-      fields.SizeOr({"head_dim"}, 256, kMaxCount);  // the class's default, not D/H
+      fields.Size({"head_dim"}, kMaxCount);  // the class's default, not D/H
   attention.output_gate = fields.FlagOr({"attn_output_gate"}, true);
   DeltaNet n;
   n.key_heads = fields.Size({"linear_num_key_heads"}, kMaxCount);
   n.value_heads = fields.Size({"linear_num_value_heads"}, kMaxCount);
-  n.key_dim = fields.SizeOr({"linear_key_head_dim"}, 128, kMaxCount);
-  n.value_dim = fields.SizeOr({"linear_value_head_dim"}, 128, kMaxCount);
-  n.conv_kernel = fields.SizeOr({"linear_conv_kernel_dim"}, 4, 64);
+  n.key_dim = fields.Size({"linear_key_head_dim"}, kMaxCount);
+  n.value_dim = fields.Size({"linear_value_head_dim"}, kMaxCount);
+  n.conv_kernel = fields.Size({"linear_conv_kernel_dim"}, 64);
   if (n.key_width() > kMaxWidth)
     fields.Fail("linear_num_key_heads", "the keys are wider than 2^24");
   if (n.value_width() > kMaxWidth)

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "base/text.h"
 #include "models/readers/families.h"
 
 namespace flopwatch::models {
@@ -20,7 +21,6 @@ struct Traits {
   int norms = 2;           // of D weights a layer
   bool norm_bias = false;  // LayerNorm
   int64_t matrices = 3;
-  bool tied = false;  // where the config does not say
   int64_t window_period = 0;
   bool sinks = false;
   bool expert_bias = false;  // experts and router have biases (gpt-oss)
@@ -30,30 +30,31 @@ struct Traits {
 constexpr Traits kTraits[] = {
     {.type = "llama"},
     {.type = "mistral"},
+    {.type = "ministral"},
+    {.type = "ministral3"},
     {.type = "mixtral"},
     {.type = "granite"},
     {.type = "phi3"},
     {.type = "qwen2", .qkv_bias = true},
-    {.type = "qwen2_5_vl", .qkv_bias = true},
+    {.type = "qwen2_5_omni_text", .qkv_bias = true},
     {.type = "qwen2_5_vl_text", .qkv_bias = true},
     {.type = "qwen2_moe", .qkv_bias = true},
-    {.type = "qwen2_vl", .qkv_bias = true},
     {.type = "qwen2_vl_text", .qkv_bias = true},
     {.type = "qwen3", .qk_norm = QkNorm::kPerHead},
     {.type = "qwen3_moe", .qk_norm = QkNorm::kPerHead},
+    {.type = "qwen3_omni_moe_text", .qk_norm = QkNorm::kPerHead},
     {.type = "qwen3_vl_moe_text", .qk_norm = QkNorm::kPerHead},
     {.type = "qwen3_vl_text", .qk_norm = QkNorm::kPerHead},
     {.type = "olmo2", .qk_norm = QkNorm::kWhole},
     {.type = "olmo3", .qk_norm = QkNorm::kWhole, .window_period = 4},
     {.type = "olmoe", .qk_norm = QkNorm::kWhole},
-    {.type = "gemma", .tied = true},
-    {.type = "gemma2", .norms = 4, .tied = true, .window_period = 2},
-    {.type = "gemma3_text",
-     .qk_norm = QkNorm::kPerHead,
-     .norms = 4,
-     .tied = true,
-     .window_period = 6},
+    {.type = "gemma"},
+    {.type = "gemma2", .norms = 4, .window_period = 2},
+    {.type = "gemma3_text", .qk_norm = QkNorm::kPerHead, .norms = 4, .window_period = 6},
     {.type = "glm", .bias_no_out = true, .qk_norm = QkNorm::kAsked, .router_bias = true},
+    {.type = "glm4", .bias_no_out = true, .norms = 4},
+    {.type = "glm4v_text", .qkv_bias = true, .norms = 4},
+    {.type = "glm4v_moe_text", .bias_no_out = true, .router_bias = true},
     {.type = "glm4_moe", .bias_no_out = true, .qk_norm = QkNorm::kAsked, .router_bias = true},
     {.type = "gpt_oss", .window_period = 2, .sinks = true, .expert_bias = true},
     {.type = "nemotron", .norm_bias = true, .matrices = 2},
@@ -64,24 +65,46 @@ const Traits& TraitsOf(std::string_view type) {
                        [&](const Traits& t) { return t.type == type; });
 }
 
+// Newer releases write the global layers' heads once a layer; they have to be alike.
+void ReadPerLayerConfig(Fields& fields, const std::vector<int64_t>& windows, Attention& global) {
+  const Json* raw = fields.Raw({"per_layer_config"});
+  if (raw == nullptr) return;
+  const auto globals = std::count(windows.begin(), windows.end(), 0);
+  if (!raw->is_object() || static_cast<int64_t>(raw->object().size()) != globals) {
+    fields.Fail("per_layer_config", fmt::format("not one entry for each of the {} global layers",
+                                                static_cast<int64_t>(globals)));
+    return;
+  }
+  const Attention before = global;
+  for (size_t i = 0; i < raw->object().size(); ++i) {
+    const auto& [layer, values] = raw->object()[i];
+    Fields entry(values,
+                 fmt::format("{}per_layer_config.{}.", fields.where(), Printable(layer, 8)));
+    Attention one = before;
+    one.qk_dim = one.v_dim = entry.SizeOr({"head_dim"}, before.qk_dim);
+    one.kv_heads = entry.SizeOr({"num_key_value_heads"}, before.kv_heads, kMaxCount);
+    fields.Take(entry.status());
+    if (i > 0 && (one.qk_dim != global.qk_dim || one.kv_heads != global.kv_heads))
+      fields.Fail("per_layer_config", "global layers that differ are not read yet");
+    global = one;
+  }
+}
+
 }  // namespace
 
 void ReadLlamaLike(Fields& fields, Model& model) {
   const Traits& traits = TraitsOf(model.model_type);
   model.hidden = fields.Size({"hidden_size", "n_embd", "d_model"});
   const int64_t layers = ReadLayerCount(fields);
-  SetEmbedding(fields, model, traits.tied);
+  SetEmbedding(fields, model);
   const Attention attention = ReadAttention(fields, model);
   const std::vector<int64_t> windows = ReadWindows(fields, model, layers, traits.window_period);
   const std::vector<bool> moe = ReadMoeLayers(fields, layers);
   const bool attention_bias = fields.FlagOr({"attention_bias"}, false);
   const bool mlp_bias = fields.FlagOr({"mlp_bias"}, false);
-  if (fields.Has({"sliding_window_size"}) && !fields.Has({"sliding_window"})) {
+  if (fields.Has({"sliding_window_size"}) && !fields.Written("sliding_window")) {
     model.notes.push_back(
         "sliding_window_size is a serving option and no model field: attention is taken as full");
-  }
-  if (traits.window_period > 0 && !fields.Has({"sliding_window"})) {
-    model.notes.push_back("sliding_window is absent: attention is taken as full in every layer");
   }
 
   Layer base;
@@ -135,7 +158,7 @@ void ReadLlamaLike(Fields& fields, Model& model) {
 void ReadLlama4(Fields& fields, Model& model) {
   model.hidden = fields.Size({"hidden_size"});
   const int64_t layers = ReadLayerCount(fields);
-  SetEmbedding(fields, model, false);
+  SetEmbedding(fields, model);
   const Attention attention = ReadAttention(fields, model);
   const int64_t chunk = fields.CountOr({"attention_chunk_size"}, 0, kMaxTokens);
   const std::vector<bool> moe = ReadMoeLayers(fields, layers);
@@ -178,14 +201,16 @@ void ReadLlama4(Fields& fields, Model& model) {
 void ReadGemma4(Fields& fields, Model& model) {
   model.hidden = fields.Size({"hidden_size"});
   const int64_t layers = ReadLayerCount(fields);
-  SetEmbedding(fields, model, true);
+  SetEmbedding(fields, model);
   const Attention local = ReadAttention(fields, model);
   Attention global = local;
   global.qk_dim = global.v_dim = fields.SizeOr({"global_head_dim"}, local.qk_dim);
   global.value_is_key = fields.FlagOr({"attention_k_eq_v"}, false);
   if (global.value_is_key)
     global.kv_heads = fields.SizeOr({"num_global_key_value_heads"}, local.kv_heads, kMaxCount);
-  const std::vector<int64_t> windows = ReadWindows(fields, model, layers, 6);
+  std::vector<int64_t> windows = ReadWindows(fields, model, layers, 6);
+  windows.back() = 0;  // the class makes the last layer a global one whatever the list says
+  ReadPerLayerConfig(fields, windows, global);
   const bool moe = fields.FlagOr({"enable_moe_block"}, false);
   const int64_t width = fields.Size({"intermediate_size"});
   for (const std::string_view unread : {"num_kv_shared_layers", "hidden_size_per_layer_input"}) {
@@ -219,11 +244,16 @@ void ReadGemma4(Fields& fields, Model& model) {
 void ReadDeepSeek(Fields& fields, Model& model) {
   model.hidden = fields.Size({"hidden_size"});
   const int64_t layers = ReadLayerCount(fields);
-  SetEmbedding(fields, model, false);
+  SetEmbedding(fields, model);
   Layer base;
   base.mixer = Mixer::kLatentAttention;
   LatentAttention& m = base.latent;
   m.q_rank = fields.CountOr({"q_lora_rank"}, 0, kMaxWidth);
+  if (m.q_rank == 0 && fields.Raw({"q_lora_rank"}) == nullptr) {
+    model.notes.push_back(
+        "q_lora_rank is absent or null: queries are projected without a latent, as in "
+        "DeepSeek-V2-Lite");
+  }
   m.kv_rank = fields.Size({"kv_lora_rank"});
   m.nope_dim = fields.Size({"qk_nope_head_dim"}, kMaxCount);
   m.rope_dim = fields.Size({"qk_rope_head_dim"}, kMaxCount);

@@ -56,7 +56,9 @@ int64_t AttentionBiases(const Model& model, const Attention& a, Biases biases) {
 std::vector<int64_t> ReadWindows(Fields& fields, const Model& model, int64_t layers,
                                  int64_t default_period, bool first_is_sliding) {
   std::vector<int64_t> windows(static_cast<size_t>(layers), 0);
-  const int64_t window = fields.CountOr({"sliding_window"}, 0, kMaxTokens);
+  // Serving presets write sliding_window_size, and leave sliding_window out where it is null.
+  const bool preset = fields.Has({"sliding_window_size"}) && !fields.Written("sliding_window");
+  const int64_t window = preset ? 0 : fields.CountOr({"sliding_window"}, 0, kMaxTokens);
   const std::vector<std::string> types = fields.Texts({"layer_types"});
   // Qwen2 ships sliding_window with use_sliding_window = false: the flag decides, and its class's
   // default is false.
@@ -127,6 +129,20 @@ std::vector<bool> ReadMoeLayers(Fields& fields, int64_t layers) {
   } else {
     frequency = fields.SizeOr({"moe_layer_freq"}, 1, kMaxLayers);
   }
+  if (const std::vector<std::string> kinds = fields.Texts({"mlp_layer_types"}); !kinds.empty()) {
+    if (static_cast<int64_t>(kinds.size()) != layers) {
+      fields.Fail("mlp_layer_types", fmt::format("{} entries for {} layers", kinds.size(), layers));
+      return moe;
+    }
+    for (size_t i = 0; i < kinds.size(); ++i) {
+      if (kinds[i] != "sparse" && kinds[i] != "dense") {
+        fields.Fail("mlp_layer_types",
+                    fmt::format("\"{}\" is not known: dense or sparse", Printable(kinds[i], 40)));
+      }
+      moe[i] = kinds[i] == "sparse";
+    }
+    return moe;
+  }
   const Json* listed = fields.Raw({"moe_layers"});
   const std::vector<int64_t> moe_layers =
       listed != nullptr ? fields.Integers({"moe_layers"}, layers - 1) : std::vector<int64_t>();
@@ -166,9 +182,9 @@ FeedForward ReadExperts(Fields& fields, int64_t matrices) {
   return f;
 }
 
-void SetEmbedding(Fields& fields, Model& model, bool tied_by_default) {
+void SetEmbedding(Fields& fields, Model& model) {
   model.vocab = fields.Size({"vocab_size"}, kMaxVocab);
-  model.tied = fields.FlagOr({"tie_word_embeddings", "tie_embeddings"}, tied_by_default);
+  model.tied = fields.FlagOr({"tie_word_embeddings", "tie_embeddings"}, false);
   model.embedding_params = Int{model.vocab} * model.hidden;
   model.outer.push_back(
       {.part = Part::kLmHead, .in = model.hidden, .out = model.vocab, .stored = !model.tied});

@@ -112,6 +112,21 @@ TEST(CounterHonesty, NamesEveryFaultOfAWorkingGpu) {
       {"power_scaled", [](int, CountersRow& r) { r.power_w /= 1000; }},
       {"power_dead", [](int, CountersRow& r) { r.power_w = 0; }},
       {"power_frozen", [](int, CountersRow& r) { r.power_w = 571.25; }},
+      {"power_gone",
+       [](int, CountersRow& r) {
+         r.power_w = kAbsent;
+         r.most_have = CountersRow::kPower;
+       }},
+      {"clock_gone",
+       [](int, CountersRow& r) {
+         r.clock_mhz = kAbsent;
+         r.most_have = CountersRow::kClock | CountersRow::kDuty;
+       }},
+      {"duty_gone",
+       [](int, CountersRow& r) {
+         r.duty = kAbsent;
+         r.most_have = CountersRow::kDuty;
+       }},
       {"power_missing", [](int, CountersRow& r) { r.power_w = kAbsent; }},
       {"clock_scaled",
        [](int, CountersRow& r) {

@@ -228,6 +228,82 @@ INSTANTIATE_TEST_SUITE_P(
              "cutlass3 gemm - tile=-x-x- stages=5 cluster=1x2 split=- tensor=yes layout=- low"}));
 
 INSTANTIATE_TEST_SUITE_P(
+    BlockScaled, Names,
+    ::testing::Values(
+        // Written out from the declarations of the mainloops' templates. Hopper's blockwise scales:
+        // CUTLASS 3.8, CUTLASS 3.9, and the copy that vLLM keeps.
+        Case{"void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, "
+             "int, int, int>, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm9"
+             "0TmaGmmaWarpSpecializedBlockScalingFP8<5, cute::tuple<cute::C<1>, cute::C<2>, "
+             "cute::C<1>>, cutlass::gemm::KernelTmaWarpSpecializedCooperativeFP8BlockScaledAccum<"
+             "0>, 1>, cute::tuple<cute::C<128>, cute::C<128>, cute::C<128>>, "
+             "cutlass::float_e4m3_t, cute::tuple<long, cute::C<1>, long>, cutlass::float_e4m3_t, "
+             "cute::tuple<long, cute::C<1>, long>>>>(P)",
+             "cutlass3 gemm fp8 tile=128x128x128 stages=5 cluster=1x2 split=- tensor=yes "
+             "layout=- medium"},
+        Case{"void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, "
+             "int, int, int>, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm9"
+             "0TmaGmmaWarpSpecializedBlockwiseFP8<4, cute::tuple<cute::C<2>, cute::C<1>, "
+             "cute::C<1>>, cutlass::gemm::KernelTmaWarpSpecializedPingpongFP8Blockwise>, "
+             "cute::tuple<cute::C<64>, cute::C<128>, cute::C<128>>, cutlass::float_e4m3_t, "
+             "cute::tuple<cute::tuple<long, cute::C<1>, long>, cute::Layout<cute::C<1>, "
+             "cute::C<0>>>, cutlass::float_e4m3_t>>>(P)",
+             "cutlass3 gemm fp8 tile=64x128x128 stages=4 cluster=2x1 split=- tensor=yes "
+             "layout=- medium"},
+        Case{"void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, "
+             "int, int, int>, cutlass::gemm::collective::CollectiveMmaBlock<cutlass::gemm::Mainlo"
+             "opSm90TmaGmmaWarpSpecializedGroupBlockScalingFP8<4, cute::tuple<cute::C<1>, "
+             "cute::C<2>, cute::C<1>>, "
+             "cutlass::gemm::KernelTmaWarpSpecializedCooperativeFP8BlockScaledAccum<128>, 128>, "
+             "cute::tuple<cute::C<128>, cute::C<128>, cute::C<128>>, cutlass::float_e4m3_t, "
+             "cute::tuple<long, cute::C<1>, long>, cutlass::float_e4m3_t>>>(P)",
+             "cutlass3 gemm fp8 tile=128x128x128 stages=4 cluster=1x2 split=- tensor=yes "
+             "layout=- medium"},
+        // Blackwell: NVFP4 pairs of values and scales, for groups of experts; B300's with four
+        // stage counts (ncu prints 128x256x768); blockwise FP8.
+        Case{"void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cutlass::gemm::Gro"
+             "upProblemShape<cute::tuple<int, int, int>>, "
+             "cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm100ArrayTmaUmmaWa"
+             "rpSpecializedBlockScaled<5, 8, 2, cute::tuple<cute::C<1>, cute::C<1>, cute::C<1>>, "
+             "cutlass::arch::Sm100>, cute::tuple<cute::C<128>, cute::C<128>, cute::C<128>>, "
+             "cute::tuple<cutlass::float_e2m1_t, cutlass::float_ue4m3_t>, "
+             "cute::tuple<cute::tuple<long, cute::C<1>, long>*, cute::Layout<int, int>*>, "
+             "cute::tuple<cutlass::float_e2m1_t, cutlass::float_ue4m3_t>, "
+             "cute::TiledMMA<cute::MMA_Atom<cute::SM100_MMA_MXF4_SS<cutlass::float_e2m1_t>>>>>>(P"
+             ")",
+             "cutlass3 grouped_gemm fp4 tile=128x128x128 stages=5 cluster=1x1 split=- tensor=yes "
+             "layout=- medium"},
+        Case{"void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, "
+             "int, int, int>, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm1"
+             "03TmaUmmaWarpSpecializedBlockScaled<4, 7, 3, 1, cute::tuple<cute::C<2>, "
+             "cute::C<4>, cute::C<1>>, (cutlass::sm103::detail::KernelPrefetchType)1>, "
+             "cute::tuple<cute::C<128>, cute::C<256>, cute::C<768>>, "
+             "cute::tuple<cutlass::float_e2m1_t, cutlass::float_ue4m3_t>, "
+             "cute::tuple<cute::tuple<long, cute::C<1>, long>, int>, "
+             "cute::tuple<cutlass::float_e2m1_t, cutlass::float_ue4m3_t>>>>(P)",
+             "cutlass3 gemm fp4 tile=128x256x768 stages=4 cluster=2x4 split=- tensor=yes "
+             "layout=- medium"},
+        Case{"void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, "
+             "int, int, int>, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm1"
+             "00TmaUmmaWarpSpecializedBlockwiseScaling<5, 2, 2, cute::tuple<int, int, "
+             "cute::C<1>>>, cute::tuple<cute::C<128>, cute::C<128>, cute::C<128>>, "
+             "cutlass::float_e4m3_t, cute::tuple<cute::tuple<long, cute::C<1>, long>, int>, "
+             "cutlass::float_e4m3_t>>>(P)",
+             "cutlass3 gemm fp8 tile=128x128x128 stages=5 cluster=-x- split=- tensor=yes "
+             "layout=- medium"},
+        // GeForce Blackwell.
+        Case{"void cutlass::device_kernel<cutlass::gemm::kernel::GemmUniversal<cute::tuple<int, "
+             "int, int, int>, cutlass::gemm::collective::CollectiveMma<cutlass::gemm::MainloopSm1"
+             "20TmaWarpSpecializedBlockScaled<2, 3, cute::tuple<cute::C<1>, cute::C<1>, "
+             "cute::C<1>>, cutlass::gemm::KernelTmaWarpSpecializedCooperativeBlockScaledSm120<3>>"
+             ", cute::tuple<cute::C<128>, cute::C<128>, cute::C<128>>, "
+             "cute::tuple<cutlass::float_e2m1_t, cutlass::float_ue4m3_t>, "
+             "cute::tuple<cute::tuple<long, cute::C<1>, long>, int>, "
+             "cute::tuple<cutlass::float_e2m1_t, cutlass::float_ue4m3_t>>>>(P)",
+             "cutlass3 gemm fp4 tile=128x128x128 stages=2 cluster=1x1 split=- tensor=yes "
+             "layout=- medium"}));
+
+INSTANTIATE_TEST_SUITE_P(
     Older, Names,
     ::testing::Values(
         Case{"volta_h884gemm_128x64_ldg8_nn",

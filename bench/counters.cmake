@@ -1,0 +1,1 @@
+flopwatch_bench(bench_counters SOURCES counters.cc ROOMS ingest simulate)
