@@ -369,7 +369,8 @@ await test('Window: presets and dragging over a chart change the URL', async () 
   await close();
 });
 
-await test('First start, no exporters, no samples, no jobs: own words, what to do, no zeros', async () => {
+const emptyTest = 'First start, no exporters, no samples, no jobs: own words, what to do, no zeros';
+await test(emptyTest, async () => {
   const { page, check, close } = await open(mock.url);
   for (const [scenario, title, todo] of [
     ['first', 'Nothing is measured yet', 'flopwatch serve --target'],
@@ -422,7 +423,7 @@ await test('"Copy link" fixes the window that is shown', async () => {
     ['/jobs/2115000', 5],
   ]) {
     await page.goto(mock.url + path);
-    await page.waitForSelector('tbody tr');
+    await page.waitForSelector('tbody tr', { state: 'attached' });
     await page.click('button:has-text("Copy link")');
     await page.waitForSelector('button:has-text("Copied")');
     const copied = new URL(await page.evaluate(() => navigator.clipboard.readText()));
@@ -433,7 +434,7 @@ await test('"Copy link" fixes the window that is shown', async () => {
     assert.equal(copied.searchParams.get('sort'), path.includes('sort') ? 'ofu' : null);
     // What it opens has that window, and not one that moves.
     await page.goto(copied.href);
-    await page.waitForSelector('tbody tr');
+    await page.waitForSelector('tbody tr', { state: 'attached' });
     assert.equal(page.url(), copied.href);
   }
   check();

@@ -1,4 +1,4 @@
-// What a page says where there is nothing to show: each cause has its own words and says what to do.
+// What a page says where there is nothing to show: each cause has its own words and what to do.
 import { apiUrl, Status, Targets } from './api';
 import { count } from './format';
 import { useApi } from './live';

@@ -1,5 +1,5 @@
-// Reasons and quality flags in the words of the server, the same that the terminal has. A code whose
-// words are not here yet, or that has none, is its own words.
+// Reasons and quality flags in the words of the server, the same that the terminal has. A code
+// whose words are not here yet, or that has none, is its own words.
 import { apiUrl, getJson, Reasons } from './api';
 import { Store } from './store';
 

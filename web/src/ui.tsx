@@ -149,7 +149,6 @@ export function Ofu({ value, why }: { value: number | null; why: string }) {
 
 // What stands out, in the terminal's words; before it that MFU and OFU cannot both be right.
 export function Note({ usage, alarm }: { usage: Usage; alarm?: string }) {
-  // The reason stands beside the OFU already.
   return (
     <>
       {alarm !== undefined && (
@@ -157,7 +156,7 @@ export function Note({ usage, alarm }: { usage: Usage; alarm?: string }) {
           MFU against OFU
         </span>
       )}{' '}
-      {usage.note !== null && <span title={usage.note}>{usage.note}</span>}
+      {usage.note !== null && <span class="words">{usage.note}</span>}
     </>
   );
 }
