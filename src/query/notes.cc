@@ -182,11 +182,11 @@ void AddWork(const NoteFigures& u, std::vector<Note>* out) {
            true, std::max(0.0, u.computable_s * (*u.gpu_util - *u.ofu))});
     } else if (*u.gpu_util < kIdleDuty) {
       out->push_back({fmt::format("The GPUs run no kernel {} of the time (duty cycle {}).",
-                                 Whole(1 - *u.gpu_util), Whole(*u.gpu_util)),
-                     "Something feeds them too slowly: data loading, checkpoints, evaluation on "
-                     "the CPU, or waiting for other "
-                     "ranks.",
-                     true, u.observed_s * (1 - *u.gpu_util)});
+                                  Whole(1 - *u.gpu_util), Whole(*u.gpu_util)),
+                      "Something feeds them too slowly: data loading, checkpoints, evaluation on "
+                      "the CPU, or waiting for other "
+                      "ranks.",
+                      true, u.observed_s * (1 - *u.gpu_util)});
     }
   }
   if (const auto clock = ClockRatio(u);
@@ -205,8 +205,8 @@ void AddUnseen(const NoteFigures& u, std::vector<Note>* out) {
   if (const double unseen = u.gpu_seconds - u.observed_s;
       unseen > kUnseenShare * u.gpu_seconds && unseen >= kMinimumSeconds) {
     out->push_back({fmt::format("{} GPU-h ({}) were not observed at all.", GpuHours(unseen),
-                               Whole(unseen / u.gpu_seconds)),
-                   "\"flopwatch targets\" shows exporters that do not answer.", false, unseen});
+                                Whole(unseen / u.gpu_seconds)),
+                    "\"flopwatch targets\" shows exporters that do not answer.", false, unseen});
   }
   if (u.observed_s > 0 && u.stale_s / u.observed_s > kStaleShare) {
     out->push_back(
@@ -286,11 +286,11 @@ std::string ShortNote(const NoteFigures& u) {
 std::optional<MfuAlarm> AlarmOf(const JobDivergence& d) {
   if (!d.diagnosis.flagged()) return std::nullopt;
   const fleet::Explanation* named = d.diagnosis.named();
-  return MfuAlarm{
-      .verdict = std::string(fleet::VerdictName(d.diagnosis.verdict)),
-      .headline = fleet::Describe(d.evidence, d.diagnosis).headline,
-      .corrected_mfu = named != nullptr ? named->corrected_mfu : std::nullopt,
-      .gpu_seconds = std::abs(d.diagnosis.difference_expected.value_or(0)) * d.evidence.gpu_seconds};
+  return MfuAlarm{.verdict = std::string(fleet::VerdictName(d.diagnosis.verdict)),
+                  .headline = fleet::Describe(d.evidence, d.diagnosis).headline,
+                  .corrected_mfu = named != nullptr ? named->corrected_mfu : std::nullopt,
+                  .gpu_seconds = std::abs(d.diagnosis.difference_expected.value_or(0)) *
+                                 d.evidence.gpu_seconds};
 }
 
 std::vector<Note> JobNotes(const JobFacts& job) {

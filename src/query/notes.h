@@ -16,7 +16,8 @@
 
 namespace flopwatch::query {
 
-// A reason or a quality flag of the API, as a person says it, and what to do about it ("" = nothing).
+// A reason or a quality flag of the API, as a person says it, and what to do about it ("" =
+// nothing).
 struct ReasonWords {
   std::string_view reason, title, advice;
 };

@@ -52,8 +52,6 @@ kNotRun = [
     (r"trace upload|--data-binary", "tests/api/traces_test.cc uploads"),
     (r"--server head", "needs another machine"),
     (r"^curl", "asks for more than this machine"),
-    (r"^(dcgmi|nv-hostengine|systemctl|docker|helm|nginx|caddy|sudo|install|promtool)",
-     "needs a GPU host or its rights"),
     (r"GPU-34319582|--gpu UUID", "needs a GPU that is recorded every second"),
     (r"/(data|backup)/flopwatch", "a folder of one's own"),
     (r"^flopwatch idle, ", "a line of words"),
@@ -155,6 +153,20 @@ def named(server):
             "127.0.0.1:9530": server.url[7:]}
 
 
+def check_rules():
+    """Rules speak of metrics that docs/metrics.md has, which a test holds against the program."""
+    with open(f"{ROOT}/docs/metrics.md") as f:
+        known = set(re.findall(r"flopwatch_\w+", f.read()))
+    with open(f"{ROOT}/deploy/prometheus/flopwatch-rules.yml") as f:
+        used = set(re.findall(r"flopwatch_\w+", "".join(x for x in f if "expr:" in x)))
+    check(used and used <= known, f"rules of unknown metrics: {sorted(used - known)}")
+    if shutil.which("promtool"):
+        r = subprocess.run(["promtool", "check", "rules",
+                            f"{ROOT}/deploy/prometheus/flopwatch-rules.yml"],
+                           capture_output=True, text=True)
+        check(r.returncode == 0, r.stdout + r.stderr)
+
+
 def reason_not_run(command):
     return next((why for pattern, why in kNotRun if re.search(pattern, command)), None)
 
@@ -167,6 +179,7 @@ def main():
     wanted = sys.argv[1] if len(sys.argv) > 1 else ""
     folder = scratch()
     started = time.time()
+    check_rules()
     make_files(folder)
     run("simulate", "fleet", "--gpus", str(kGpus), "--hours", str(kHours), "--seed", "3",
         "--into", f"{folder}/data")

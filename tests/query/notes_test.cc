@@ -40,7 +40,8 @@ TEST(JobNotesTest, NamesTheIdleGpuTheSlowOneAndTheStandstill) {
   facts.usage = Hour(0.315, 0.838);
   facts.usage.tensor_active = 0.38, facts.usage.sm_clock_mhz = 1617;
   facts.usage.gpu_seconds = facts.usage.observed_s = facts.usage.computable_s = 8 * 3600;
-  for (int k = 0; k < 6; ++k) facts.gpus.push_back({"node-a gpu " + std::to_string(k), Hour(0.4, 0.95)});
+  for (int k = 0; k < 6; ++k)
+    facts.gpus.push_back({"node-a gpu " + std::to_string(k), Hour(0.4, 0.95)});
   facts.gpus.push_back({"node-b gpu 2", Hour(0, 0)});
   facts.gpus.push_back({"node-b gpu 3", Hour(0.12, 0.97)});
   facts.from = 1'795'226'400 * kMicrosPerSecond;  // date -ud @1795226400: 2026-11-21 02:00
