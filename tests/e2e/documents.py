@@ -1,5 +1,5 @@
-"""Every command that README.md and docs/*.md show in a block is run, as it stands there, in a folder
-with the files it names and beside a server with a simulated fleet. A command must end as it should
+"""Every command that README.md and docs/*.md show in a block is run, as it stands there, in a
+folder with the files it names and beside a server with a simulated fleet. A command must end as it
 and say something. What cannot run here is in kNotRun, with the reason; every other is run, and an
 entry of kNotRun that no document needs is a failure.
 
@@ -149,7 +149,8 @@ def named(server):
     workflow = next((j["workflow"] for j in jobs if j["workflow"]), "")
     node = server.json("/api/v1/gpus?limit=1")["gpus"][0]["node"]
     return {"2115078": ids[0], "team-a/train-0": ids[1], "2100017": ids[2], "2100423": ids[3],
-            "--step 12": "--step 105", "llama-sft": workflow, "n042": node, "localhost:9530": server.url[7:],
+            "--step 12": "--step 105", "llama-sft": workflow, "n042": node,
+            "localhost:9530": server.url[7:],
             "127.0.0.1:9530": server.url[7:]}
 
 
@@ -200,7 +201,8 @@ def main():
                            capture_output=True, text=True, timeout=kTimeout,
                            stdin=subprocess.DEVNULL)
         if r.returncode not in may_end(command):
-            return f"{where}: {command}\n  as {line}\n  ended with {r.returncode}: {r.stderr[-400:]}"
+            return (f"{where}: {command}\n  as {line}\n"
+                    f"  ended with {r.returncode}: {r.stderr[-400:]}")
         # Silence is an answer of commands that write a file, and of -q.
         quiet = re.search(r">|-q\b|--write|--svg|-O |--out|--truth|--export|mail|jq", command)
         if r.returncode == 0 and not quiet and not (r.stdout.strip() or r.stderr.strip()):
