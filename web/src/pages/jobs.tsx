@@ -246,7 +246,9 @@ export function SearchField({
 // Ranked by a loss, the list shows it, beside the job.
 function columnsFor(sort: string, alarms: AlarmOf): TableColumn<Job>[] {
   const loss = jobLosses[sort];
-  const all = [...columns, notes(alarms)];
+  // Beside the OFU: at the end of the row it would lie beyond the screen.
+  const at = columns.findIndex((c) => c.id === 'ofu') + 1;
+  const all = [...columns.slice(0, at), notes(alarms), ...columns.slice(at)];
   if (loss === undefined) return all;
   const own: TableColumn<Job> = {
     id: sort,
