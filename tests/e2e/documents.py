@@ -1,7 +1,7 @@
 """Every command that README.md and docs/*.md show in a block is run, as it stands there, in a
 folder with the files it names and beside a server with a simulated fleet. A command must end as it
-should and say something. What cannot run here is in kNotRun, with the reason; every other is run, and an
-entry of kNotRun that no document needs is a failure.
+should and say something. What cannot run here is in kNotRun, with the reason; every other is run,
+and an entry of kNotRun that no document needs is a failure.
 
 Usage: documents.py [WORD]: only commands that contain WORD.
 """
