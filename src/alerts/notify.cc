@@ -51,7 +51,7 @@ Status Post(const ReceiverOptions& options, const std::string& url, std::string 
   fetch.max_body_bytes = 1 << 20;
   fetch.ca_file = options.ca_file;
   fetch.stop = std::move(stop);
-  fetch.same_origin = true;  // secrets are for this server alone
+  fetch.no_redirects = true;  // secrets and alerts are for this server alone
   FW_ASSIGN_OR_RETURN(const net::FetchResult answer, net::Fetch(url, fetch));
   if (answer.status / 100 == 2) return absl::OkStatus();
   const std::string said = Printable(answer.body, 200);

@@ -4,9 +4,26 @@
 #include "api/answers.h"
 #include "api/routes.h"
 #include "api/usage_json.h"
+#include "query/notes.h"
 
 namespace flopwatch::api {
 namespace {
+
+JsonWriter& WriteReason(JsonWriter& json, std::string_view reason) {
+  json.Field("reason", reason).Field("title", query::ReasonTitle(reason));
+  return json.TextField("advice", query::ReasonAdvice(reason));
+}
+
+// The words for reasons and flags wherever they stand without them.
+Result WriteReasons() {
+  std::string body;
+  JsonWriter json(&body);
+  json.BeginObject().Key("reasons").BeginArray();
+  for (const query::ReasonWords& r : query::Reasons())
+    WriteReason(json.BeginObject(), r.reason).EndObject();
+  json.EndArray().EndObject();
+  return JsonResponse(std::move(body));
+}
 
 net::Response WriteFleet(const query::Memory& memory, const query::View& view, query::Fleet fleet) {
   fleet.usage.ci95 = query::HalfWidth95(fleet.series);
@@ -36,7 +53,7 @@ net::Response WriteFleet(const query::Memory& memory, const query::View& view, q
   json.EndArray();
   json.Key("not_computable").BeginArray();
   for (const query::NotComputable& n : query::Losses(fleet.usage))
-    json.BeginObject().Field("reason", n.reason).Field("gpu_seconds", n.gpu_seconds).EndObject();
+    WriteReason(json.BeginObject(), n.reason).Field("gpu_seconds", n.gpu_seconds).EndObject();
   json.EndArray().EndObject();
   return JsonResponse(std::move(body));
 }
@@ -67,6 +84,10 @@ void AddFleetRoutes(const query::Memory* memory, const query::Query* query, Rout
           {&kFrom, &kTo, &kStep}, {Ok("Fleet"), BadParameter()}),
       [memory](const Call& call) { return FleetNow(*memory, call.args); },
       [query](const Call& call) { return FleetOverWindow(*query, call.args); });
+  table->Add(
+      Get("/api/v1/reasons", "getReasons", "Reasons and quality flags in words, and what to do", {},
+          {Ok("Reasons"), BadParameter()}),
+      [](const Call&) { return WriteReasons(); }, {});
 }
 
 }  // namespace flopwatch::api

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <utility>
 
 #include "absl/strings/ascii.h"
@@ -12,9 +13,9 @@
 #include "api/routes.h"
 #include "api/usage_json.h"
 #include "base/text.h"
-#include "fleet/divergence/words.h"
 #include "fleet/sankey/sankey.h"
 #include "query/divergence.h"
+#include "query/notes.h"
 #include "query/sankey.h"
 
 namespace flopwatch::api {
@@ -300,39 +301,71 @@ JobIntervals IntervalsOf(const query::Memory& memory, const JobAnswer& answer) {
   return out;
 }
 
+query::Usage UsageOf(const store::GpuUsage& gpu, const JobIntervals& held) {
+  query::Usage usage;
+  usage.sums = gpu.sums;
+  const auto expected = held.allocated.find(gpu.entity);
+  usage.expected_s = expected == held.allocated.end() ? 0 : expected->second;
+  return usage;
+}
+
 void WriteGpuOfJob(JsonWriter& json, const query::Memory& memory, const store::GpuUsage& gpu,
                    const JobIntervals& held) {
   json.BeginObject();
   WriteIdentity(json, memory.registry().entity(gpu.entity).value_or(store::EntityRecord{}));
   const auto rank = held.rank_of.find(gpu.entity);
   WriteIndex(json, "rank", rank == held.rank_of.end() ? -1 : rank->second);
-  query::Usage usage;
-  usage.sums = gpu.sums;
-  const auto expected = held.allocated.find(gpu.entity);
-  usage.expected_s = expected == held.allocated.end() ? 0 : expected->second;
   json.Key("usage");
-  WriteUsage(json, usage);
+  WriteUsage(json, UsageOf(gpu, held));
   json.EndObject();
 }
 
 // A note for whoever reads the job's card or page: that its MFU and OFU cannot both be right. The
 // same verdict as that of /api/v1/jobs/{job}/divergence over this window; null where it is no
 // alarm.
-void WriteMfuAlarm(JsonWriter& json, const JobAnswer& answer) {
+void WriteMfuAlarm(JsonWriter& json, const std::optional<query::MfuAlarm>& alarm) {
   json.Key("mfu_alarm");
-  if (!answer.divergence.has_value() || !answer.divergence->diagnosis.flagged()) {
+  if (!alarm.has_value()) {
     json.Null();
     return;
   }
-  const query::JobDivergence& d = *answer.divergence;
-  json.BeginObject().Field("verdict", fleet::VerdictName(d.diagnosis.verdict));
-  json.Field("headline", fleet::Describe(d.evidence, d.diagnosis).headline);
-  const fleet::Explanation* named = d.diagnosis.named();
-  json.Field("corrected_mfu", named != nullptr ? named->corrected_mfu : std::nullopt);
-  // What the claim has too many or too few of, at peak arithmetic.
-  json.Field("gpu_seconds",
-             std::abs(d.diagnosis.difference_expected.value_or(0)) * d.evidence.gpu_seconds);
+  json.BeginObject().Field("verdict", alarm->verdict).Field("headline", alarm->headline);
+  json.Field("corrected_mfu", alarm->corrected_mfu).Field("gpu_seconds", alarm->gpu_seconds);
   json.EndObject();
+}
+
+// "node-b gpu 2", "node-b gpu 2/1" of an instance; its UUID where no node is known.
+std::string NameOfGpu(const store::EntityRecord& e) {
+  std::string name = e.labels.node.empty() ? e.key.uuid : e.labels.node;
+  if (e.labels.index >= 0 && !e.labels.node.empty()) name += fmt::format(" gpu {}", e.labels.index);
+  if (e.key.gpu_instance >= 0) name += fmt::format("/{}", e.key.gpu_instance);
+  return name;
+}
+
+// What stands out in the job, most first.
+void WriteNotes(JsonWriter& json, const query::Memory& memory, const JobAnswer& answer,
+                const JobIntervals& held, const std::optional<query::MfuAlarm>& alarm) {
+  const query::Series& series = answer.series;
+  query::JobFacts facts = {.job = answer.row.record.key,
+                           .usage = query::FiguresOf(answer.row.usage),
+                           .gpus = {},
+                           .from = series.from,
+                           .step = series.step,
+                           .ofu = {},
+                           .gpu_seconds = series.expected_s,
+                           .alarm = alarm};
+  for (const store::GpuUsage& g : answer.gpus)
+    facts.gpus.push_back(
+        {NameOfGpu(memory.registry().entity(g.entity).value_or(store::EntityRecord{})),
+         query::FiguresOf(UsageOf(g, held))});
+  for (const store::UsageSums& p : series.points) facts.ofu.push_back(p.ofu.Ofu());
+  json.Key("notes").BeginArray();
+  for (const query::Note& n : query::JobNotes(facts)) {
+    json.BeginObject().Field("finding", n.finding);
+    json.TextField("action", n.action);
+    json.Field("serious", n.serious).Field("gpu_seconds", n.gpu_seconds).EndObject();
+  }
+  json.EndArray();
 }
 
 net::Response WriteJob(const query::Memory& memory, JobAnswer answer) {
@@ -356,7 +389,10 @@ net::Response WriteJob(const query::Memory& memory, JobAnswer answer) {
   json.TextField("application_reason", query::MainClaim(answer.claims) != nullptr ? ""
                                        : answer.claims.empty() ? "nothing_reported"
                                                                : "nothing_in_window");
-  WriteMfuAlarm(json, answer);
+  const std::optional<query::MfuAlarm> alarm =
+      answer.divergence.has_value() ? query::AlarmOf(*answer.divergence) : std::nullopt;
+  WriteMfuAlarm(json, alarm);
+  WriteNotes(json, memory, answer, held, alarm);
   json.Key("series");
   WriteSeries(json, answer.series);
   WriteSpan(json, "gpus_window", answer.gpu_window);

@@ -1,6 +1,7 @@
 #include "api/usage_json.h"
 
 #include "efficiency/usage_sums.h"
+#include "query/notes.h"
 
 namespace flopwatch::api {
 namespace {
@@ -51,6 +52,7 @@ void WriteUsage(JsonWriter& json, const query::Usage& usage) {
   });
   json.EndObject();
   json.Field("stale_s", s.stale_s).Field("frozen_s", s.frozen_s);
+  json.TextField("note", query::ShortNote(query::FiguresOf(usage)));
   json.EndObject();
 }
 

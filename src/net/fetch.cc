@@ -267,7 +267,7 @@ StatusOr<FetchResult> Fetch(const std::string& url, const FetchOptions& options)
     const auto location = result->Header("location");
     const bool redirect =
         status == 301 || status == 302 || status == 303 || status == 307 || status == 308;
-    if (!redirect || !location) return result;
+    if (!redirect || !location || options.no_redirects) return result;
     FW_ASSIGN_OR_RETURN(at, ResolveReference(at, *location));
     FW_ASSIGN_OR_RETURN(const Url next, ParseUrl(at));
     if (parsed.tls && !next.tls) {

@@ -147,6 +147,9 @@ struct FetchOptions {
   // A redirect to another scheme, host or port is an error (PermissionDenied): the headers open
   // this server alone.
   bool same_origin = false;
+  // A redirect is given as the answer that it is: followed, a POST would become a GET, and a login
+  // page that answers 200 would look as if it had taken the body.
+  bool no_redirects = false;
 };
 struct FetchResult {
   int status = 0;

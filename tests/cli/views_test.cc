@@ -84,93 +84,25 @@ TEST(JobCard, AtBothWidths) {
   ExpectGolden("job_card_color.txt", JobCard(Canned("job.json"), color));
 }
 
-std::vector<std::string> Findings(const Json& answer) {
-  std::vector<std::string> out;
-  for (const Advice& a : AdviceFor(answer)) out.push_back(a.finding);
-  return out;
-}
-
-TEST(JobAdvice, NamesTheIdleGpuTheSlowOneAndTheStandstill) {
-  // job.json: gpu 2 of node-b has duty 0 for its hour (1.0 GPU-h); gpu 3 of node-b has OFU 12 %
-  // where the median is 40 %; OFU is 0 from 02:00 to 02:10 (10 minutes x 8 GPUs = 80 GPU-minutes
-  // = 1.3 GPU-h); OFU 0.315 / tensor 0.38 = 83 %.
-  EXPECT_THAT(
-      Findings(Canned("job.json")),
-      testing::UnorderedElementsAre(
-          "1 of 8 GPUs did nothing in this window (1.0 GPU-h): node-b gpu 2.",
-          "1 of 8 GPUs is far below the median OFU of 40.0 %: node-b gpu 3 (12.0 %).",
-          "From 2026-11-21 02:00 to 02:10 UTC the job did next to nothing (10m, 1.3 GPU-h).",
-          "While the tensor cores work the SM clock is 83 % of their maximum (1617 MHz on "
-          "average)."));
-}
-
-Json WithUsage(const std::string& usage) {
-  auto json = Json::Parse("{\"job\":{\"usage\":" + usage + "},\"gpus\":[],\"series\":{}}");
-  EXPECT_TRUE(json.ok());
-  return *json;
-}
-
-TEST(JobAdvice, DutyCycleThatMisleads) {
-  const Json busy =
-      WithUsage(R"({"ofu":0.08,"gpu_util":1.0,"gpu_seconds":3600,"observed_gpu_seconds":3600,)"
-                R"("computable_gpu_seconds":3600,"coverage":1})");
-  EXPECT_THAT(Findings(busy), testing::ElementsAre("The duty cycle is 100 % but OFU only 8.0 %: "
-                                                   "the GPUs look busy and do little arithmetic."));
-  const Json waiting =
-      WithUsage(R"({"ofu":0.2,"gpu_util":0.4,"gpu_seconds":3600,"observed_gpu_seconds":3600,)"
-                R"("computable_gpu_seconds":3600,"coverage":1})");
-  EXPECT_THAT(Findings(waiting),
-              testing::ElementsAre("The GPUs run no kernel 60 % of the time (duty cycle 40 %)."));
-  const Json fine =
-      WithUsage(R"({"ofu":0.45,"gpu_util":0.98,"tensor_active":0.5,"gpu_seconds":3600,)"
-                R"("observed_gpu_seconds":3600,"computable_gpu_seconds":3600,"coverage":1})");
-  EXPECT_THAT(Findings(fine), testing::IsEmpty());
-}
-
-TEST(JobAdvice, ClockCoverageAndCounters) {
-  // OFU 0.35 with tensor activity 0.5: the clock stood at 70 % of its maximum while tensor cores
-  // worked.
-  const Json slow =
-      WithUsage(R"({"ofu":0.35,"gpu_util":0.98,"tensor_active":0.5,"sm_clock_mhz":1281,)"
-                R"("gpu_seconds":3600,"observed_gpu_seconds":3600,"computable_gpu_seconds":3600,)"
-                R"("coverage":1})");
-  EXPECT_THAT(Findings(slow), testing::ElementsAre("While the tensor cores work the SM clock is 70 "
-                                                   "% of their maximum (1281 MHz on average)."));
-  // 7200 GPU-seconds allocated, 3600 observed, of which 1800 had a dead counter: 0.5 GPU-h, half of
-  // what was observed.
-  const Json dead =
-      WithUsage(R"({"ofu":0.3,"gpu_util":0.98,"gpu_seconds":7200,"observed_gpu_seconds":3600,)"
-                R"("computable_gpu_seconds":1800,"coverage":0.25,"lost_s":{"dead_counter":1800}})");
-  EXPECT_THAT(
-      Findings(dead),
-      testing::ElementsAre("1.0 GPU-h (50 %) were not observed at all.",
-                           "OFU is not computable for 0.5 GPU-h (50 %): dead tensor counter."));
-}
-
-TEST(JobAdvice, WhatExplainsTheMostComesFirst) {
-  // 72 of 3,600 s without a tensor counter; of the 3,528 others 92 % busy and not computing.
-  const std::string usage =
-      R"({"ofu":0.08,"gpu_util":1.0,"gpu_seconds":3600,"observed_gpu_seconds":3600,)"
-      R"("computable_gpu_seconds":3528,"coverage":0.98,"lost_s":{"tensor_missing":72}})";
-  EXPECT_THAT(Findings(WithUsage(usage)),
-              testing::ElementsAre(HasSubstr("The duty cycle is 100 % but OFU only 8.0 %"),
-                                   HasSubstr("tensor activity missing")));
-  const auto json = Json::Parse(usage);
-  ASSERT_TRUE(json.ok());
-  EXPECT_EQ(JobNote(UsageView::From(*json)), "busy, not computing, tensor activity missing 2 %");
-}
-
-TEST(JobAdvice, AnMfuAlarmIsANoteInItsPlace) {
+// The words themselves are of tests/query/notes_test.cc.
+TEST(JobAdvice, IsWhatTheAnswerSaysInItsOrder) {
   const auto answer = Json::Parse(
-      R"({"job":{"job":"7","usage":{"ofu":0.25,"gpu_util":0.4,"gpu_seconds":3600,)"
-      R"("observed_gpu_seconds":3600,"computable_gpu_seconds":3600,"coverage":1}},"gpus":[],)"
-      R"("series":{},"mfu_alarm":{"verdict":"alarm","headline":"MFU is 2.94 times too high",)"
-      R"("corrected_mfu":0.18,"gpu_seconds":1000}})");
+      R"({"notes":[{"finding":"One.","action":"Do it.","serious":true,"gpu_seconds":7200},)"
+      R"({"finding":"Two.","action":null,"serious":false,"gpu_seconds":60}]})");
   ASSERT_TRUE(answer.ok());
-  // 2,160 GPU-seconds without a kernel are more than 1,000 claimed too many.
-  EXPECT_THAT(Findings(*answer),
-              testing::ElementsAre(HasSubstr("run no kernel"),
-                                   "MFU against OFU, alarm: MFU is 2.94 times too high."));
+  const std::vector<query::Note> notes = AdviceFor(*answer);
+  ASSERT_EQ(notes.size(), 2u);
+  EXPECT_EQ(notes[0].finding, "One.");
+  EXPECT_EQ(notes[0].action, "Do it.");
+  EXPECT_TRUE(notes[0].serious);
+  EXPECT_EQ(notes[1].action, "");
+  EXPECT_EQ(notes[1].gpu_seconds, 60);
+}
+
+TEST(JobNote, SaysWhyThereIsNoOfuWhereNothingElseIsKnown) {
+  const auto usage = Json::Parse(R"({"ofu":null,"ofu_reason":"no samples in the window"})");
+  ASSERT_TRUE(usage.ok());
+  EXPECT_EQ(JobNote(UsageView::From(*usage)), "no samples in the window");
 }
 
 Report CannedReport() {

@@ -369,21 +369,97 @@ await test('Window: presets and dragging over a chart change the URL', async () 
   await close();
 });
 
-await test('Nothing stored: says why and what to do, and shows no zeros', async () => {
-  mock.set('empty');
+const emptyTest = 'First start, no exporters, no samples, no jobs: own words, what to do, no zeros';
+await test(emptyTest, async () => {
   const { page, check, close } = await open(mock.url);
-  await page.goto(mock.url);
-  await page.waitForSelector('text=No samples in this window');
-  await page.waitForSelector('text=flopwatch serve --scrape');
-  assert.equal(await page.locator('[data-testid=ofu]').count(), 0);
-  assert.equal(await page.textContent('.headline-value'), '–');
+  for (const [scenario, title, todo] of [
+    ['first', 'Nothing is measured yet', 'flopwatch serve --target'],
+    ['silent', 'No exporter answers: 0 of 125', 'flopwatch doctor --target'],
+    ['empty', 'No samples in this window', 'Show that day'],
+  ]) {
+    mock.set(scenario);
+    await page.goto(mock.url);
+    await page.waitForSelector(`.state:has-text("${title}"):has-text("${todo}")`);
+    assert.equal(await page.locator('[data-testid=ofu]').count(), 0);
+    assert.equal(await page.textContent('.headline-value'), '–');
+  }
+  await page.goto(`${mock.url}/jobs`);
+  await page.waitForSelector('.state:has-text("No job owned a GPU"):has-text("--slurm")');
+  mock.set('first');
   await page.goto(`${mock.url}/targets`);
   await page.waitForSelector('text=No targets');
-  await page.goto(`${mock.url}/jobs`);
-  await page.waitForSelector('text=No job owned a GPU in this window');
   check();
   await close();
   mock.set('fleet');
+});
+
+const jobTest =
+  'A job opens on its own time; notes are the server’s words; its links keep the window';
+await test(jobTest, async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(`${mock.url}/jobs?from=-24h&q=2115000`);
+  await page.click('tbody a:text-is("2115000")');
+  await page.waitForURL(/\/jobs\/2115000$/); // no window: not the list's day
+  await page.waitForSelector('[aria-label="Notes"] li');
+  const notes = await page.locator('[aria-label="Notes"] li').allTextContents();
+  assert.equal(notes.length, 2);
+  assert.match(notes[0], /^MFU against OFU, alarm: MFU is 1.62 times too high\. "flopwatch div/);
+  assert.match(notes[1], /<60 %> of the time/); // text, not a tag
+  assert.equal(await page.getAttribute('button:text-is("Job")', 'aria-pressed'), 'true');
+  assert.match(await page.getAttribute('nav.crumbs a >> nth=1', 'href'), /from=-24h/);
+  await page.click('button:text-is("6 h")');
+  await page.waitForURL(/from=-6h/);
+  assert.equal(await page.getAttribute('button:text-is("Job")', 'aria-pressed'), 'false');
+  check();
+  await close();
+});
+
+await test('"Copy link" fixes the window that is shown', async () => {
+  const { page, check, close } = await open(mock.url, {
+    permissions: ['clipboard-read', 'clipboard-write'],
+  });
+  for (const [path, hours] of [
+    ['/jobs?from=-24h&sort=ofu', 24],
+    ['/jobs/2115000', 5],
+  ]) {
+    await page.goto(mock.url + path);
+    await page.waitForSelector('tbody tr', { state: 'attached' });
+    await page.click('button:has-text("Copy link")');
+    await page.waitForSelector('button:has-text("Copied")');
+    const copied = new URL(await page.evaluate(() => navigator.clipboard.readText()));
+    const [from, to] = ['from', 'to'].map((k) => Date.parse(copied.searchParams.get(k)));
+    assert.equal((to - from) / 3.6e6, hours);
+    assert.ok(Math.abs(Date.now() - to) < 60_000);
+    assert.equal(copied.pathname, path.split('?')[0]);
+    assert.equal(copied.searchParams.get('sort'), path.includes('sort') ? 'ofu' : null);
+    // What it opens has that window, and not one that moves.
+    await page.goto(copied.href);
+    await page.waitForSelector('tbody tr', { state: 'attached' });
+    assert.equal(page.url(), copied.href);
+  }
+  check();
+  await close();
+});
+
+const reasonTest =
+  'Without an OFU the reason is in view beside it, and an MFU alarm is a mark with words';
+await test(reasonTest, async () => {
+  const { page, check, close } = await open(mock.url);
+  const inView = async (locator) => {
+    const box = await locator.boundingBox();
+    assert.ok(box && box.x >= 0 && box.x + box.width <= 1280, JSON.stringify(box));
+  };
+  await page.goto(`${mock.url}/jobs?q=2115006`);
+  await inView(page.locator('td .reason:text-is("the tensor counter is dead")'));
+  const alarm = page.locator('tbody .flag:text-is("MFU against OFU")');
+  await inView(alarm);
+  assert.match(await alarm.getAttribute('title'), /alarm: MFU is 1.62 times too high/);
+  await inView(page.locator('td span:text-is("dead tensor counter 35 %")'));
+  await page.goto(`${mock.url}/jobs/2115006`);
+  await inView(page.locator('td .reason >> nth=0'));
+  assert.match(await page.textContent('.headline'), /Not computable: the tensor counter is dead/);
+  check();
+  await close();
 });
 
 const failingTest =

@@ -1,6 +1,7 @@
 // A stand-in for the server while working on the page: node dev/mock.mjs [PORT] [DIST]. Same routes
 // and shapes as docs/openapi.json, numbers made up from a seed. Tests start it with startMock();
-// `scenario` picks a state of the world: "fleet", "empty" (nothing stored), "broken" (every API
+// `scenario` picks a state of the world: "fleet", "first" (no exporter, nothing stored), "silent"
+// (no exporter answers, nothing stored), "empty" (nothing in the window), "broken" (every API
 // answer is a 503).
 import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
@@ -84,8 +85,19 @@ function usage({
     },
     stale_s: 0,
     frozen_s: 0,
+    note: lost.dead_counter ? 'dead tensor counter 35 %' : null,
   };
 }
+
+const kReasons = [
+  {
+    reason: 'model_unknown',
+    title: 'GPU model unknown',
+    advice: 'add an [[accelerator]] entry for the model to the configuration file',
+  },
+  { reason: 'no_samples', title: 'no samples', advice: '"flopwatch targets" shows which' },
+  { reason: 'dead_counter', title: 'dead tensor counter', advice: 'restart dcgm' },
+];
 
 const kUsers = ['alice', 'bob', 'chen', 'dana', 'emre'];
 const kWorkflows = ['pretrain', 'finetune', 'eval', null];
@@ -429,13 +441,17 @@ function answer(url, scenario) {
   const q = url.searchParams;
   const now = Math.floor(Date.now() / 1000);
   const to = parseTime(q.get('to'), now);
-  const from = q.get('from') ? parseTime(q.get('from'), now) : to - 3600;
+  // A job's own time is its last five hours.
+  const ofJob = url.pathname.startsWith('/api/v1/jobs/');
+  const from = q.get('from') ? parseTime(q.get('from'), now) : to - (ofJob ? 5 * 3600 : 3600);
   if (!Number.isFinite(from) || !Number.isFinite(to) || from >= to)
     return error(400, 'invalid_argument', "parameters 'from' and 'to': from is not before to");
   const hours = (to - from) / 3600;
   const window = { from: iso(from), to: iso(to), source: hours <= 1 ? 'live' : 'rollup' };
   const path = url.pathname.replace('/api/v1/', '');
-  const empty = scenario === 'empty';
+  const first = scenario === 'first';
+  const silent = scenario === 'silent';
+  const empty = first || silent || scenario === 'empty';
   if (scenario === 'broken')
     return error(
       503,
@@ -443,6 +459,13 @@ function answer(url, scenario) {
       'store: another process holds the data directory; stop it or give another --data',
     );
 
+  if (path === 'reasons') return { reasons: kReasons };
+  if (path === 'divergence')
+    return {
+      jobs: kJobs
+        .filter((j) => j.k % 6 === 0 && !empty)
+        .map((j) => ({ job: j.job, verdict: 'alarm', headline: 'MFU is 1.62 times too high' })),
+    };
   if (path === 'status') {
     return {
       version: '0.1.0',
@@ -456,8 +479,8 @@ function answer(url, scenario) {
       jobs_running: empty ? 0 : 24,
       ingest: { samples_per_s: 2000, dropped_rows: 0, sources: 125 },
       store: {
-        oldest: empty ? null : iso(now - 86400),
-        newest: empty ? null : iso(now - 4),
+        oldest: first || silent ? null : iso(now - 86400),
+        newest: first || silent ? null : iso(now - (empty ? 40_000 : 4)),
         last_error: null,
       },
     };
@@ -594,9 +617,9 @@ function answer(url, scenario) {
         }),
       })),
       not_computable: [
-        { reason: 'model_unknown', gpu_seconds: 1000 * hours * 3600 * 0.05 },
-        { reason: 'no_samples', gpu_seconds: 1000 * hours * 3600 * 0.007 },
-        { reason: 'dead_counter', gpu_seconds: 1000 * hours * 3600 * 0.002 },
+        { ...kReasons[0], gpu_seconds: 1000 * hours * 3600 * 0.05 },
+        { ...kReasons[1], gpu_seconds: 1000 * hours * 3600 * 0.007 },
+        { ...kReasons[2], gpu_seconds: 1000 * hours * 3600 * 0.002 },
       ],
     };
   }
@@ -683,6 +706,23 @@ function answer(url, scenario) {
               gpu_seconds: 36000,
             }
           : null,
+      notes:
+        j.k % 6 === 0
+          ? [
+              {
+                finding: 'MFU against OFU, alarm: MFU is 1.62 times too high.',
+                action: '"flopwatch divergence --job 2115078" has the numbers.',
+                serious: true,
+                gpu_seconds: 36000,
+              },
+              {
+                finding: 'The GPUs run no kernel <60 %> of the time (duty cycle 40 %).',
+                action: null,
+                serious: false,
+                gpu_seconds: 3600,
+              },
+            ]
+          : [],
       series: series(from, to, j.base, j.gpus, false),
       gpus: Array.from({ length: j.gpus }, (_, g) => {
         const slow = g === 13 ? 0.55 : 1;
@@ -759,10 +799,11 @@ function answer(url, scenario) {
     };
   }
   if (path === 'targets') {
-    const all = empty
+    const all = first
       ? []
       : Array.from({ length: 125 }, (_, k) => {
-          const state = k === 3 ? 'down' : k === 17 ? 'back_off' : k === 124 ? 'pending' : 'up';
+          const odd = { 3: 'down', 17: 'back_off', 124: 'pending' };
+          const state = silent ? 'down' : (odd[k] ?? 'up');
           const node = `gpu${String(k + 1).padStart(3, '0')}`;
           return {
             url: `http://${node}:9400/metrics`,

@@ -26,6 +26,7 @@ export interface Usage {
   lost_s: Record<string, number>;
   stale_s: number;
   frozen_s: number;
+  note: string | null; // what stands out, in a few words
 }
 
 export interface TimeWindow {
@@ -72,7 +73,7 @@ export interface Fleet {
   usage: Usage;
   series: Series;
   models: ModelUsage[];
-  not_computable: { reason: string; gpu_seconds: number }[];
+  not_computable: { reason: string; title: string; advice: string | null; gpu_seconds: number }[];
 }
 
 export interface ReasonTime {
@@ -362,6 +363,22 @@ export interface JobGpu {
   usage: Usage;
 }
 
+export interface JobNote {
+  finding: string;
+  action: string | null;
+  serious: boolean;
+  gpu_seconds: number;
+}
+
+// Of the list of jobs with a claimed MFU, what marks a job of another list.
+export interface Alarms {
+  jobs: { job: string; verdict: 'alarm' | 'impossible'; headline: string }[];
+}
+
+export interface Reasons {
+  reasons: { reason: string; title: string; advice: string | null }[];
+}
+
 export interface JobDetail {
   window: TimeWindow;
   job: Job & { started: string | null; ended: string | null };
@@ -372,6 +389,7 @@ export interface JobDetail {
     corrected_mfu: number | null;
     gpu_seconds: number;
   } | null;
+  notes: JobNote[]; // that which explains the most first
   series: Series;
   gpus: JobGpu[];
 }

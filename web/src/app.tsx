@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from 'preact/hooks';
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
 import { duration, moment } from './format';
-import { freshness, paused, refreshNow, startRefreshing } from './live';
+import { freshness, paused, refreshNow, shownWindow, startRefreshing } from './live';
 import { ComparePage } from './pages/compare';
 import { FleetPage } from './pages/fleet';
 import { GpuPage } from './pages/gpu';
@@ -17,6 +17,7 @@ import { UsagePage } from './pages/usage';
 import { WorkflowsPage } from './pages/workflows';
 import {
   absolute,
+  hasWindow,
   kDefaultFrom,
   link,
   navigate,
@@ -25,6 +26,7 @@ import {
   windowOf,
   withQuery,
 } from './route';
+import { startReasons } from './reasons';
 import { Store } from './store';
 import { startTheme, theme, toggleTheme } from './theme';
 import { Empty, HelpPopover } from './ui';
@@ -44,23 +46,38 @@ const local = (time: Date): string =>
   new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 
 function WindowPicker() {
-  const { query } = route.use();
+  const { query, page } = route.use();
   const { from, to } = windowOf(query);
+  const life = page === 'job' && !hasWindow(query);
   const [editing, setEditing] = useState(false);
-  const isPreset = to === '' && kPresets.some(([value]) => value === from);
+  const isPreset = life || (to === '' && kPresets.some(([value]) => value === from));
   const start = absolute(from, new Date(Date.now() - 6 * 3_600_000));
   const end = to === '' ? new Date() : absolute(to, new Date());
   return (
     <div class="window">
       <span class="segments" role="group" aria-label="Time window">
+        {page === 'job' && (
+          <button
+            type="button"
+            aria-pressed={life}
+            title="From the job's start to its end"
+            onClick={() => navigate(withQuery({ from: null, to: null, offset: null }))}
+          >
+            Job
+          </button>
+        )}
         {kPresets.map(([value, label]) => (
           <button
             key={value}
             type="button"
-            aria-pressed={to === '' && from === value}
+            aria-pressed={!life && to === '' && from === value}
             onClick={() =>
               navigate(
-                withQuery({ from: value === kDefaultFrom ? null : value, to: null, offset: null }),
+                withQuery({
+                  from: value === kDefaultFrom && page !== 'job' ? null : value,
+                  to: null,
+                  offset: null,
+                }),
               )
             }
           >
@@ -103,6 +120,50 @@ function WindowPicker() {
         </form>
       )}
     </div>
+  );
+}
+
+// The address of what is shown, with its window fixed: whoever opens it later sees the same.
+function fixedLink(): string {
+  const shown = shownWindow.value;
+  const { from, to } = windowOf(route.value.query);
+  const iso = (t: Date) => t.toISOString().replace('.000Z', 'Z');
+  return (
+    location.origin +
+    withQuery({
+      from: shown?.from ?? iso(absolute(from, new Date())),
+      to: shown?.to ?? (to === '' ? iso(new Date()) : iso(absolute(to, new Date()))),
+    })
+  );
+}
+
+const kCopiedMs = 2500;
+
+function CopyLink() {
+  const [said, setSaid] = useState('');
+  const say = (text: string) => {
+    setSaid(text);
+    setTimeout(() => setSaid(''), kCopiedMs);
+  };
+  return (
+    <button
+      type="button"
+      class="quiet"
+      title="A link to this page with the window as it is now"
+      onClick={async () => {
+        const link = fixedLink();
+        try {
+          await navigator.clipboard.writeText(link);
+          say('Copied');
+        } catch {
+          // Browsers give the clipboard to https and to this computer's own pages alone.
+          navigate(link.slice(location.origin.length), true);
+          say('In the address bar');
+        }
+      }}
+    >
+      <span aria-live="polite">{said || 'Copy link'}</span>
+    </button>
   );
 }
 
@@ -297,6 +358,7 @@ function Page() {
     };
     document.title = `${titles[page]} · flopwatch`;
     freshness.set({ at: 0, error: null });
+    shownWindow.set(null);
   }, [page, key]);
   switch (page) {
     case 'fleet':
@@ -373,6 +435,7 @@ function App() {
         </nav>
         <div class="top-right">
           {page !== 'targets' && <WindowPicker />}
+          {page !== 'targets' && <CopyLink />}
           <Freshness />
           <button
             type="button"
@@ -414,5 +477,6 @@ function App() {
 startTheme();
 startRouting();
 startRefreshing();
+startReasons();
 startKeys();
 render(<App />, document.getElementById('app') as HTMLElement);

@@ -13,6 +13,8 @@ export interface Freshness {
   error: ApiError | null;
 }
 export const freshness = new Store<Freshness>({ at: 0, error: null });
+// The window that the page's main data is of, as the server answered it.
+export const shownWindow = new Store<{ from: string; to: string } | null>(null);
 const tick = new Store(0);
 
 export function startRefreshing(): void {
@@ -75,7 +77,10 @@ export function useApi<T>(url: string, options: LoadOptions = {}): Loaded<T> {
         if (abort.signal.aborted) return;
         remember(url, data);
         setState({ url, data, error: null, at: Date.now(), changing: false });
-        if (options.main) freshness.set({ at: Date.now(), error: null });
+        if (options.main) {
+          freshness.set({ at: Date.now(), error: null });
+          shownWindow.set((data as { window?: { from: string; to: string } }).window ?? null);
+        }
       },
       (e: unknown) => {
         if (abort.signal.aborted) return;

@@ -119,60 +119,6 @@ export const metrics = {
 
 export type MetricId = keyof typeof metrics;
 
-// Reasons and flags of the API in plain words.
-export const reasons: Record<string, { label: string; advice: string }> = {
-  model_unknown: {
-    label: 'GPU model unknown',
-    advice: 'not in the hardware table; see docs/hardware.md for how to add it',
-  },
-  tensor_missing: {
-    label: 'Tensor activity missing',
-    advice: 'add DCGM_FI_PROF_PIPE_TENSOR_ACTIVE to the exporter’s counters file',
-  },
-  clock_missing: {
-    label: 'SM clock missing',
-    advice: 'add DCGM_FI_DEV_SM_CLOCK to the exporter’s counters file',
-  },
-  dead_counter: {
-    label: 'Dead counter',
-    advice:
-      'tensor activity stays 0 on a busy GPU; restart the exporter (another profiler may hold ' +
-      'the counters)',
-  },
-  out_of_range: {
-    label: 'Out of range',
-    advice: 'OFU above 1.02; the exporter’s values or the GPU model are wrong',
-  },
-  no_samples: { label: 'No samples', advice: 'the exporter was down or not scraped; see Targets' },
-  frozen: {
-    label: 'Frozen exporter',
-    advice: 'it answers with readings that have not changed for 90 s; restart it, see Targets',
-  },
-  suspect_counter: {
-    label: 'Counter may be dead',
-    advice: 'tensor activity is 0 on a busy GPU; decided after three minutes',
-  },
-  stale_repeat: { label: 'Stale repeats', advice: 'the exporter repeated its last values' },
-  low_coverage: {
-    label: 'Low coverage',
-    advice: 'OFU is known for less than 90 % of the GPU-time',
-  },
-  exact: { label: 'Exact', advice: 'joined from raw samples because the job’s data came late' },
-  half_rate_board: {
-    label: 'Half-rate board',
-    advice: 'the tensor counter of this model tops out at 0.5',
-  },
-  span_unknown: { label: 'First sample', advice: 'how long it stands for is not known yet' },
-  cycle_path: { label: 'Cycle counters', advice: 'OFU from cycle totals' },
-  counter_reset: {
-    label: 'Counter reset',
-    advice: 'a cycle total went back: reboot or driver reset',
-  },
-  backfilled: { label: 'Backfilled', advice: 'came late' },
-  mig_parent: { label: 'MIG', advice: 'its instances are counted instead of it' },
-};
-export const reasonLabel = (id: string): string => reasons[id]?.label ?? id.replace(/_/g, ' ');
-
 export const sources: Record<string, string> = {
   ratio: 'tensor activity × clock',
   cycles: 'cycle totals',

@@ -43,6 +43,11 @@ function parse(): Route {
 }
 
 export const route = new Store<Route>(parse());
+// The query of the last page that was not a job's.
+let listed = route.value.page === 'job' ? new URLSearchParams() : route.value.query;
+route.follow((to) => {
+  if (to.page !== 'job') listed = to.query;
+});
 
 export function navigate(url: string, replace = false): void {
   if (replace) history.replaceState(null, '', url);
@@ -53,6 +58,13 @@ export function navigate(url: string, replace = false): void {
 }
 
 export type Window = { from: string; to: string };
+
+export const hasWindow = (query: URLSearchParams): boolean => query.has('from') || query.has('to');
+
+// Of a job: without a window in the URL, the job's own time, which the server knows.
+export function timesOf(query: URLSearchParams): Partial<Window> {
+  return hasWindow(query) ? windowOf(query) : {};
+}
 
 // As the API takes it: relative ("-6h") or absolute; an empty `to` is now.
 export function windowOf(query: URLSearchParams): Window {
@@ -70,12 +82,13 @@ export function absolute(text: string, fallback: Date): Date {
   return Number.isNaN(time.getTime()) ? fallback : time;
 }
 
-// A path with the current window and, where given, more of the query.
+// A path with the current window and, where given, more of the query. A job's page opens on the
+// job's own time, and leads back to the window of the page before.
 export function link(path: string, more: Record<string, string | number | null> = {}): string {
   const search = new URLSearchParams();
   for (const key of ['from', 'to']) {
-    const value = route.value.query.get(key);
-    if (value !== null) search.set(key, value);
+    const value = listed.get(key);
+    if (value !== null && !path.startsWith('/jobs/')) search.set(key, value);
   }
   for (const [key, value] of Object.entries(more)) {
     if (value === null || value === '') search.delete(key);

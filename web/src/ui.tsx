@@ -5,7 +5,8 @@ import { ApiError, Usage } from './api';
 import { Cell, download, toCsv } from './csv';
 import { duration, kAbsent, moment, percentNumber } from './format';
 import { Loaded, refreshNow } from './live';
-import { Metric, MetricId, metrics, reasonLabel, reasons } from './metrics';
+import { Metric, MetricId, metrics } from './metrics';
+import { useReasons } from './reasons';
 import { navigate, withQuery } from './route';
 import { Store } from './store';
 
@@ -133,10 +134,38 @@ export function Ratio({
   );
 }
 
+// OFU, or "–" with the reason in view beside it: what is before the colon, the rest as its title.
+export function Ofu({ value, why }: { value: number | null; why: string }) {
+  if (value !== null) return <Ratio value={value} />;
+  return (
+    <span class="no-ofu">
+      <span class="reason" title={why}>
+        {why.split(':')[0]}
+      </span>{' '}
+      <Absent why={why} />
+    </span>
+  );
+}
+
+// What stands out, in the terminal's words; before it that MFU and OFU cannot both be right.
+export function Note({ usage, alarm }: { usage: Usage; alarm?: string }) {
+  return (
+    <>
+      {alarm !== undefined && (
+        <span class="flag warn" title={alarm}>
+          MFU against OFU
+        </span>
+      )}{' '}
+      {usage.note !== null && <span class="words">{usage.note}</span>}
+    </>
+  );
+}
+
 // `compact`: one chip that counts them, where the page behind the row has the words.
 export function Flags({ flags, compact }: { flags: string[]; compact?: boolean }) {
+  const wordsOf = useReasons();
   if (compact && flags.length > 0) {
-    const words = flags.map(reasonLabel).join(', ');
+    const words = flags.map((f) => wordsOf(f).title).join(', ');
     return (
       <span
         class={`flag ${flags.every((f) => kNeutralFlags.has(f)) ? '' : 'warn'}`}
@@ -154,9 +183,9 @@ export function Flags({ flags, compact }: { flags: string[]; compact?: boolean }
         <span
           key={flag}
           class={`flag ${kNeutralFlags.has(flag) ? '' : 'warn'}`}
-          title={reasons[flag]?.advice ?? ''}
+          title={wordsOf(flag).advice ?? ''}
         >
-          {reasonLabel(flag)}
+          {wordsOf(flag).title}
         </span>
       ))}
     </span>

@@ -225,8 +225,8 @@ std::string GpuLines(const Json& answer, const JobCardOptions& options) {
 
 std::string Notes(const Json& answer, const ViewOptions& v) {
   std::string out = Paint(v, Tone::kBold, "Notes") + "\n";
-  const std::vector<Advice> advice = AdviceFor(answer);
-  for (const Advice& a : advice) {
+  const std::vector<query::Note> advice = AdviceFor(answer);
+  for (const query::Note& a : advice) {
     const std::string mark = v.ascii ? (a.serious ? "!" : "*") : (a.serious ? "▲" : "•");
     std::string text = Wrap(a.finding, v.width, "    ", "    ");
     text.replace(2, 1, Paint(v, a.serious ? Tone::kLost : Tone::kDim, mark));
@@ -242,6 +242,14 @@ std::string Notes(const Json& answer, const ViewOptions& v) {
 }
 
 }  // namespace
+
+std::vector<query::Note> AdviceFor(const Json& answer) {
+  std::vector<query::Note> out;
+  for (const Json& n : answer["notes"].array())
+    out.push_back({n["finding"].text(), n["action"].text(), n["serious"].boolean(),
+                   n["gpu_seconds"].number_or(0)});
+  return out;
+}
 
 std::string ApplicationCard(const Json& answer, const ViewOptions& v) {
   std::string out = Paint(v, Tone::kBold, "Job " + answer["job"].text()) + "\n";

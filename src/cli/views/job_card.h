@@ -7,17 +7,12 @@
 #include "base/json_read.h"
 #include "base/table.h"
 #include "cli/views/style.h"
+#include "query/notes.h"
 
 namespace flopwatch::cli {
 
-// What stands out in a job, that which explains the most GPU-seconds first: a sentence with its
-// numbers, then what to do.
-struct Advice {
-  std::string finding, action;
-  bool serious = false;
-  double gpu_seconds = 0;  // that it explains
-};
-std::vector<Advice> AdviceFor(const Json& answer);
+// The answer's notes on the job (query/notes.h).
+std::vector<query::Note> AdviceFor(const Json& answer);
 
 struct JobCardOptions {
   ViewOptions view;

@@ -11,6 +11,7 @@
 #include "cli/views/advise.h"
 #include "cli/views/columns.h"
 #include "cli/views/report_parts.h"
+#include "query/notes.h"
 
 namespace flopwatch::cli {
 
@@ -214,8 +215,8 @@ Table ReportLosses(const Report& r) {
                {"share", "of deployed", ColumnFormat::kPercent},
                {"advice", "what to do"}};
   for (const ReportLoss& l : r.not_computable) {
-    const std::string advice = ReasonAdvice(l.reason);
-    t.rows.push_back({ReasonTitle(l.reason), l.gpu_seconds,
+    const std::string_view advice = query::ReasonAdvice(l.reason);
+    t.rows.push_back({query::ReasonTitle(l.reason), l.gpu_seconds,
                       r.fleet.gpu_seconds > 0 ? Cell(l.gpu_seconds / r.fleet.gpu_seconds) : Cell(),
                       TextCell(advice)});
   }

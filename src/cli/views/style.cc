@@ -157,16 +157,6 @@ std::string WithOwnColorsAlone(std::string_view text, bool color) {
   return out;
 }
 
-std::string Percent(std::optional<double> ratio) {
-  return HumanCell(ratio ? Cell(*ratio) : Cell(), ColumnFormat::kPercent);
-}
-
-std::string GpuHours(double gpu_seconds) {
-  std::string text = HumanCell(gpu_seconds, ColumnFormat::kGpuHours);
-  if (text.ends_with(" GPU-h")) text.resize(text.size() - 6);
-  return text;
-}
-
 std::string Watts(std::optional<double> watts) {
   return HumanCell(watts ? Cell(*watts) : Cell(), ColumnFormat::kWatts);
 }
@@ -182,13 +172,6 @@ std::string Energy(std::optional<double> joules) {
 }
 
 std::string Count(double n) { return HumanCell(n, ColumnFormat::kCount); }
-
-std::string Minute(Micros t) {
-  std::string text = FormatTime(FloorTo(t, kMicrosPerMinute));  // 2026-11-21T03:42:00Z
-  text.resize(std::min<size_t>(text.size(), 16));
-  if (text.size() > 10) text[10] = ' ';
-  return text;
-}
 
 std::optional<Micros> TimeOf(std::string_view rfc3339) {
   if (rfc3339.empty()) return std::nullopt;

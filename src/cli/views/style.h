@@ -8,6 +8,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/figures.h"
 #include "base/time.h"
 
 namespace flopwatch::cli {
@@ -46,15 +47,10 @@ std::string ToAscii(std::string_view text);
 // (Visible(), base/text.h); this holds where one forgets to.
 std::string WithOwnColorsAlone(std::string_view text, bool color);
 
-// "31.2 %"; "-" when absent.
-std::string Percent(std::optional<double> ratio);
-std::string GpuHours(double gpu_seconds);  // "1,204.5"; without the unit
 std::string Watts(std::optional<double> watts);
 std::string Energy(std::optional<double> joules);  // "1.2 MWh"
 std::string Count(double n);
 inline std::string Count(std::integral auto n) { return Count(static_cast<double>(n)); }
-// "2026-11-21 03:42" UTC.
-std::string Minute(Micros t);
 // Reads RFC 3339 from an answer; nullopt when it is not one.
 std::optional<Micros> TimeOf(std::string_view rfc3339);
 std::string Ago(double seconds);  // "4s", "3m", "2h", "5d"

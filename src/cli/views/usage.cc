@@ -1,10 +1,9 @@
 #include "cli/views/usage.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "cli/views/style.h"
+#include "query/notes.h"
 
 namespace flopwatch::cli {
 
@@ -80,78 +79,18 @@ std::string WindowView::Text() const {
                      FormatDuration(FloorTo(length + unit / 10, unit)));
 }
 
-namespace {
-
-struct Reason {
-  std::string_view code, title, advice;
-};
-constexpr Reason kReasons[] = {
-    {"tensor_missing", "tensor activity missing",
-     "add DCGM_FI_PROF_PIPE_TENSOR_ACTIVE to the exporter's counter list"},
-    {"clock_missing", "SM clock missing",
-     "add DCGM_FI_DEV_SM_CLOCK to the exporter's counter list"},
-    {"model_unknown", "GPU model unknown",
-     "add an [[accelerator]] entry for the model to the configuration file"},
-    {"dead_counter", "dead tensor counter",
-     "restart dcgm and the exporter on that node; another profiler may hold the counters"},
-    {"suspect_counter", "tensor counter may be dead", ""},
-    {"out_of_range", "OFU above 1.02",
-     "check the model name and the exporter's unit: values above the peak are not counted"},
-    {"no_samples", "no samples", "\"flopwatch targets\" shows which exporters do not answer"},
-    {"frozen", "frozen exporter",
-     "restart the exporter: it answers with old values; \"flopwatch targets\" counts its frozen "
-     "GPUs"},
-    {"stale_repeat", "stale values", ""},
-    {"low_coverage", "low coverage", ""},
-    {"half_rate_board", "half-rate board", ""},
-    {"span_unknown", "first sample", ""},
-    {"mig_parent", "split into instances", ""},
-};
-
-const Reason* FindReason(std::string_view code) {
-  const auto it = std::find_if(std::begin(kReasons), std::end(kReasons),
-                               [&](const Reason& r) { return r.code == code; });
-  return it == std::end(kReasons) ? nullptr : it;
-}
-
-}  // namespace
-
-std::string ReasonTitle(const std::string& code) {
-  if (const Reason* reason = FindReason(code)) return std::string(reason->title);
-  std::string out = code;
-  std::replace(out.begin(), out.end(), '_', ' ');
-  return out;
-}
-
-std::string ReasonAdvice(const std::string& code) {
-  const Reason* reason = FindReason(code);
-  return reason == nullptr ? "" : std::string(reason->advice);
-}
-
 std::string JobNote(const UsageView& u) {
-  // What explains the most GPU-seconds comes first; a short text has room for two.
-  std::vector<std::pair<double, std::string>> notes;
-  for (const auto& [reason, seconds] : u.lost_reasons) {
-    const double share = u.observed_s > 0 ? seconds / u.observed_s : 0;
-    if (share >= 0.01)
-      notes.emplace_back(seconds, fmt::format("{} {:.0f} %", ReasonTitle(reason), share * 100));
-  }
-  if (!u.ofu && notes.empty()) return u.reason;
-  if (u.gpu_util && *u.gpu_util < 0.02) {
-    notes.emplace_back(u.observed_s, "idle");
-  } else if (u.ofu && u.gpu_util && *u.gpu_util > 0.9 && *u.ofu < 0.15) {
-    notes.emplace_back(u.computable_s * (*u.gpu_util - *u.ofu), "busy, not computing");
-  } else if (u.gpu_util && *u.gpu_util < 0.5) {
-    notes.emplace_back(u.observed_s * (1 - *u.gpu_util), "waits half the time");
-  }
-  if (notes.empty() && u.coverage && *u.coverage < 0.9)
-    return fmt::format("coverage {:.0f} %", *u.coverage * 100);
-  std::stable_sort(notes.begin(), notes.end(),
-                   [](const auto& a, const auto& b) { return a.first > b.first; });
-  std::string out;
-  for (size_t i = 0; i < std::min<size_t>(notes.size(), 2); ++i)
-    out += (i == 0 ? "" : ", ") + notes[i].second;
-  return out;
+  const std::string note = query::ShortNote({.ofu = u.ofu,
+                                             .gpu_util = u.gpu_util,
+                                             .tensor_active = {},
+                                             .sm_clock_mhz = {},
+                                             .coverage = u.coverage,
+                                             .gpu_seconds = u.gpu_seconds,
+                                             .observed_s = u.observed_s,
+                                             .computable_s = u.computable_s,
+                                             .stale_s = u.stale_s,
+                                             .lost_reasons = u.lost_reasons});
+  return note.empty() && !u.ofu ? u.reason : note;
 }
 
 std::string JoinTexts(const Json& array, std::string_view separator) {

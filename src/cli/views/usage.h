@@ -58,12 +58,8 @@ struct WindowView {
   std::string Text() const;  // "2026-11-21 02:42 to 03:42 UTC (1h)"
 };
 
-// A reason code of the API as a person says it, and what to do about it.
-std::string ReasonTitle(const std::string& code);
-std::string ReasonAdvice(const std::string& code);
-
-// What a list says about a job in a few words, "" when nothing stands out: reasons that cost at
-// least 1 % of its observed time (with their share), else what duty cycle and OFU say together.
+// What a list says about a job in a few words (query/notes.h), or why it has no OFU; "" when
+// nothing stands out.
 std::string JobNote(const UsageView& usage);
 
 std::string JoinTexts(const Json& array, std::string_view separator);

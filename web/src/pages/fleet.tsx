@@ -3,24 +3,23 @@
 import { Actions } from '../advice';
 import { Advice, apiUrl, Fleet, Job, Jobs, ModelUsage, Status } from '../api';
 import { count, fixed, gpuHours, percent, percentNumber, shortModel, unit } from '../format';
+import { NoJobs, NoSamples } from '../empty';
 import { useApi } from '../live';
-import { reasonLabel, reasons } from '../metrics';
 import { jobPath, link, route, windowOf } from '../route';
 import { SankeySection } from '../sankey';
 import {
   Absent,
   CsvButton,
   Empty,
-  Flags,
   Name,
-  Ratio,
+  Note,
+  Ofu,
   Section,
   Table,
   TableColumn,
   Tile,
   Value,
   Waiting,
-  When,
   whyNot,
 } from '../ui';
 import { FleetCharts, Headline, seriesCsv, WindowNote } from '../usage';
@@ -69,29 +68,6 @@ function StatusTiles({ status, fleet }: { status: Status | null; fleet: Fleet })
   );
 }
 
-function NoData({ status }: { status: Status | null }) {
-  const newest = status?.store?.newest ?? null;
-  return (
-    <Empty title="No samples in this window">
-      {newest ? (
-        <p>
-          The newest stored sample is of <When time={newest} />.{' '}
-          <a href={link('/', { from: `${newest}`.replace(/T.*/, ''), to: newest })}>
-            Show that day
-          </a>
-          .
-        </p>
-      ) : (
-        <p>
-          Nothing has been stored yet. Start the server with exporters to scrape (
-          <code>flopwatch serve --scrape http://NODE:9400/metrics</code>) and look at{' '}
-          <a href={link('/targets')}>Targets</a> for what they answer.
-        </p>
-      )}
-    </Empty>
-  );
-}
-
 const jobColumns: TableColumn<Job>[] = [
   {
     id: 'job',
@@ -134,14 +110,14 @@ const jobColumns: TableColumn<Job>[] = [
         <Name id="ofu" /> %
       </>
     ),
-    show: (j) => <Ratio value={j.usage.ofu} why={whyNot(j.usage)} />,
+    show: (j) => <Ofu value={j.usage.ofu} why={whyNot(j.usage)} />,
   },
   {
     id: 'flags',
     name: 'Notes',
     text: true,
     minor: true,
-    show: (j) => <Flags compact flags={j.flags.filter((f) => f !== 'exact')} />,
+    show: (j) => <Note usage={j.usage} />,
   },
 ];
 
@@ -153,7 +129,16 @@ function FirstActions({ from, to }: { from: string; to: string }) {
   return (
     <Section title="What to do first" actions={<a href={link('/today')}>All actions</a>}>
       <Waiting loaded={advice} height={kTopActions * 56}>
-        {(data) => <Actions advice={data} most={kTopActions} brief />}
+        {(data) => (
+          <>
+            <Actions advice={data} most={kTopActions} brief />
+            {data.notes.map((note) => (
+              <p class="note" key={note}>
+                {note}
+              </p>
+            ))}
+          </>
+        )}
       </Waiting>
     </Section>
   );
@@ -171,12 +156,7 @@ function TopJobs({ from, to }: { from: string; to: string }) {
       <Waiting loaded={jobs} height={kTopJobs * 30}>
         {(data) =>
           data.total === 0 ? (
-            <Empty title="No job owned a GPU in this window">
-              <p>
-                Jobs come from the exporters’ hpc_job or pod labels, or from a job file
-                (docs/jobs.md).
-              </p>
-            </Empty>
+            <NoJobs />
           ) : (
             <Table
               label="Jobs by lost GPU-hours"
@@ -216,7 +196,7 @@ const modelColumns: TableColumn<ModelUsage>[] = [
         <Name id="ofu" /> %
       </>
     ),
-    show: (m) => <Ratio value={m.usage.ofu} why={whyNot(m.usage)} />,
+    show: (m) => <Ofu value={m.usage.ofu} why={whyNot(m.usage)} />,
   },
   {
     id: 'coverage',
@@ -248,8 +228,8 @@ function NotComputable({ fleet }: { fleet: Fleet }) {
         {fleet.not_computable.map((n) => (
           <tr key={n.reason}>
             <td class="text">
-              {reasonLabel(n.reason)}
-              <span class="sub">{reasons[n.reason]?.advice}</span>
+              {n.title}
+              {n.advice && <span class="sub">{n.advice}</span>}
             </td>
             <td>
               {gpuHours(n.gpu_seconds)} GPU-h
@@ -311,7 +291,7 @@ export function FleetPage() {
               </div>
             </div>
             {!seen ? (
-              <NoData status={status.data} />
+              <NoSamples status={status.data} />
             ) : (
               <Section
                 title="OFU over time"

@@ -4,9 +4,10 @@ import { count, duration, gpuHours, money, percent, shortModel, shortUuid, unit 
 import { kPage, ListSection, offsetOf } from '../list';
 import { useApi } from '../live';
 import { PartChips, partOf } from '../part';
+import { useReasons } from '../reasons';
 import { gpuPath, jobPath, link, navigate, route, windowOf, withQuery } from '../route';
 import { hostLosses, reasonsText } from '../sankey';
-import { Dot, Empty, Flags, Name, Ratio, Select, TableColumn, Value } from '../ui';
+import { Dot, Empty, Flags, Name, Ofu, Ratio, Select, TableColumn, Value } from '../ui';
 
 const kCsvRows = 100_000;
 
@@ -143,6 +144,18 @@ export function HostsPage() {
 const states = { reporting: 'ok', stale: 'warn', silent: 'bad' } as const;
 const notReported = 'not reported, or too long ago';
 
+// Of a GPU that reports, its flags say why there is no OFU.
+function GpuOfu({ gpu }: { gpu: GpuNow }) {
+  const wordsOf = useReasons();
+  const why =
+    gpu.state !== 'reporting'
+      ? `no samples for ${gpu.age_s === null ? 'long' : duration(gpu.age_s)}`
+      : gpu.flags.length > 0
+        ? wordsOf(gpu.flags[0]).title
+        : notReported;
+  return <Ofu value={gpu.ofu} why={why} />;
+}
+
 const gpuColumns: TableColumn<GpuNow>[] = [
   {
     id: 'gpu',
@@ -200,7 +213,7 @@ const gpuColumns: TableColumn<GpuNow>[] = [
         <Name id="ofu" /> %
       </>
     ),
-    show: (g) => <Ratio value={g.ofu} why={notReported} />,
+    show: (g) => <GpuOfu gpu={g} />,
   },
   {
     id: 'duty_cycle',

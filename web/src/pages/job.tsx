@@ -1,16 +1,16 @@
 // One job: what it got out of its GPUs, over time, and which GPU is the odd one.
-import { apiUrl, JobDetail, JobGpu } from '../api';
+import { apiUrl, JobDetail, JobGpu, JobNote } from '../api';
 import { Cell } from '../csv';
 import { fixed, gpuHours, percent, shortModel, shortUuid, unit } from '../format';
 import { useApi } from '../live';
-import { reasons } from '../metrics';
-import { gpuPath, jobPath, link, navigate, route, windowOf, withQuery } from '../route';
+import { gpuPath, hasWindow, jobPath, link, navigate, route, timesOf, withQuery } from '../route';
 import {
   CsvButton,
   Dot,
   Empty,
-  Flags,
   Name,
+  Note,
+  Ofu,
   Pager,
   Ratio,
   Section,
@@ -56,9 +56,6 @@ function sorted(gpus: JobGpu[], sort: string, direction: string): JobGpu[] {
 const nameOf = (g: JobGpu): string =>
   `${g.node ?? '?'}:${g.index ?? '?'}${g.gpu_instance !== null ? `/${g.gpu_instance}` : ''}`;
 const gpuLink = (g: JobGpu): string => link(gpuPath(g.gpu), { gpu_instance: g.gpu_instance });
-
-const losses = (g: JobGpu): string[] =>
-  Object.keys(g.usage.lost_s).filter((reason) => g.usage.lost_s[reason] > 0);
 
 function columns(gpus: JobGpu[]): TableColumn<JobGpu>[] {
   const maxPower = Math.max(1, ...gpus.map((g) => g.usage.power_w ?? 0));
@@ -107,7 +104,7 @@ function columns(gpus: JobGpu[]): TableColumn<JobGpu>[] {
       ),
       sort: 'ofu',
       first: 'asc',
-      show: (g) => <Ratio value={g.usage.ofu} why={whyNot(g.usage)} />,
+      show: (g) => <Ofu value={g.usage.ofu} why={whyNot(g.usage)} />,
     },
     {
       id: 'tensor',
@@ -183,7 +180,7 @@ function columns(gpus: JobGpu[]): TableColumn<JobGpu>[] {
         />
       ),
     },
-    { id: 'notes', name: 'Notes', text: true, show: (g) => <Flags compact flags={losses(g)} /> },
+    { id: 'notes', name: 'Notes', text: true, show: (g) => <Note usage={g.usage} /> },
   ];
 }
 
@@ -293,6 +290,19 @@ function Verdict({ data }: { data: JobDetail }) {
   );
 }
 
+function Notes({ notes }: { notes: JobNote[] }) {
+  if (notes.length === 0) return null;
+  return (
+    <ul class="advice" aria-label="Notes">
+      {notes.map((n) => (
+        <li key={n.finding} class={n.serious ? 'serious' : ''}>
+          <b>{n.finding}</b> {n.action}
+        </li>
+      ))}
+    </ul>
+  );
+}
+
 function Gpus({ data }: { data: JobDetail }) {
   const { query } = route.use();
   const sort = query.get('sort') ?? (data.gpus.some((g) => g.rank !== null) ? 'rank' : 'place');
@@ -355,7 +365,7 @@ function Gpus({ data }: { data: JobDetail }) {
 export function JobPage({ job }: { job: string }) {
   const { query } = route.use();
   const detail = useApi<JobDetail>(
-    apiUrl(`jobs/${encodeURIComponent(job)}`, { ...windowOf(query) }),
+    apiUrl(`jobs/${encodeURIComponent(job)}`, timesOf(query)),
     { main: true },
   );
   return (
@@ -420,27 +430,14 @@ export function JobPage({ job }: { job: string }) {
                   </dl>
                 </header>
                 <div class="job-usage">
-                  <Headline usage={j.usage} title="OFU in the window" />
+                  <Headline
+                    usage={j.usage}
+                    title={hasWindow(query) ? 'OFU in the window' : 'OFU of the job'}
+                  />
                   <UsageTiles usage={j.usage} />
                 </div>
                 <Verdict data={data} />
-                {(j.flags.length > 0 || data.mfu_alarm) && (
-                  <ul class="advice">
-                    {data.mfu_alarm && (
-                      <li>
-                        <b>MFU against OFU, {data.mfu_alarm.verdict}</b> {data.mfu_alarm.headline}
-                        {data.mfu_alarm.corrected_mfu !== null && (
-                          <>: corrected MFU {percent(data.mfu_alarm.corrected_mfu)}</>
-                        )}
-                      </li>
-                    )}
-                    {j.flags.map((f) => (
-                      <li key={f}>
-                        <Flags flags={[f]} /> {reasons[f]?.advice}
-                      </li>
-                    ))}
-                  </ul>
-                )}
+                <Notes notes={data.notes} />
               </div>
               <UsageCharts
                 series={data.series}

@@ -1,8 +1,9 @@
 // All jobs of the window. Sorting, filtering and paging are the server's; their state is in the
 // URL.
 import { useEffect, useRef, useState } from 'preact/hooks';
-import { apiUrl, getJson, Job, Jobs } from '../api';
+import { Alarms, apiUrl, getJson, Job, Jobs } from '../api';
 import { Cell } from '../csv';
+import { NoJobs } from '../empty';
 import { count, gpuHours, percent, unit } from '../format';
 import { Chip } from '../list';
 import { useApi } from '../live';
@@ -13,10 +14,10 @@ import {
   CsvButton,
   Dot,
   Empty,
-  Flags,
   Name,
+  Note,
+  Ofu,
   Pager,
-  Ratio,
   Section,
   Table,
   TableColumn,
@@ -28,6 +29,7 @@ import {
 const kPage = 50;
 const kCsvRows = 100_000;
 const kTypingMs = 250;
+const kMostAlarms = 1000;
 
 const notReported = 'the exporter does not report it';
 
@@ -97,7 +99,7 @@ const columns: TableColumn<Job>[] = [
     ),
     sort: 'ofu',
     first: 'asc',
-    show: (j) => <Ratio value={j.usage.ofu} why={whyNot(j.usage)} />,
+    show: (j) => <Ofu value={j.usage.ofu} why={whyNot(j.usage)} />,
   },
   {
     id: 'lost',
@@ -139,13 +141,16 @@ const columns: TableColumn<Job>[] = [
       <Value value={j.usage.power_w} text={unit(j.usage.power_w, 0, 'W')} why={notReported} />
     ),
   },
-  {
-    id: 'flags',
-    name: 'Notes',
-    text: true,
-    show: (j) => <Flags flags={j.flags.filter((f) => f !== 'exact')} />,
-  },
 ];
+
+// By job, the headline of an alarm.
+type AlarmOf = Record<string, string>;
+const notes = (alarms: AlarmOf): TableColumn<Job> => ({
+  id: 'notes',
+  name: 'Notes',
+  text: true,
+  show: (j) => <Note usage={j.usage} alarm={alarms[j.job]} />,
+});
 
 export function jobsCsv(jobs: Job[]): { header: string[]; rows: Cell[][] } {
   return {
@@ -239,16 +244,19 @@ export function SearchField({
 }
 
 // Ranked by a loss, the list shows it, beside the job.
-function columnsFor(sort: string): TableColumn<Job>[] {
+function columnsFor(sort: string, alarms: AlarmOf): TableColumn<Job>[] {
   const loss = jobLosses[sort];
-  if (loss === undefined) return columns;
+  // Beside the OFU: at the end of the row it would lie beyond the screen.
+  const at = columns.findIndex((c) => c.id === 'ofu') + 1;
+  const all = [...columns.slice(0, at), notes(alarms), ...columns.slice(at)];
+  if (loss === undefined) return all;
   const own: TableColumn<Job> = {
     id: sort,
     name: loss,
     sort,
     show: (j) => gpuHours(j.sort_value ?? null),
   };
-  return [...columns.slice(0, 1), own, ...columns.slice(1)];
+  return [...all.slice(0, 1), own, ...all.slice(1)];
 }
 
 export function JobsPage() {
@@ -273,6 +281,14 @@ export function JobsPage() {
   const jobs = useApi<Jobs>(apiUrl('jobs', { ...filters, limit: kPage, offset: offset || null }), {
     main: true,
   });
+  // Every claim of the window is compared for it: asked once, not every ten seconds.
+  const flagged = useApi<Alarms>(
+    apiUrl('divergence', { ...windowOf(query), flagged: true, limit: kMostAlarms }),
+    { fixed: true },
+  );
+  const alarms = Object.fromEntries(
+    (flagged.data?.jobs ?? []).map((d) => [d.job, `${d.verdict}: ${d.headline}`]),
+  );
   const filtered =
     filters.q !== '' ||
     filters.user !== '' ||
@@ -340,18 +356,13 @@ export function JobsPage() {
                 </p>
               </Empty>
             ) : (
-              <Empty title="No job owned a GPU in this window">
-                <p>
-                  Jobs come from the exporters’ hpc_job or pod labels, or from a job file
-                  (docs/jobs.md).
-                </p>
-              </Empty>
+              <NoJobs />
             )
           ) : (
             <>
               <Table
                 label="Jobs"
-                columns={columnsFor(sort)}
+                columns={columnsFor(sort, alarms)}
                 rows={data.jobs}
                 rowKey={(j) => j.job}
                 order={{ sort, direction }}

@@ -252,7 +252,7 @@ export function TargetsPage() {
             <Empty title="No targets">
               <p>
                 Nothing is scraped or pushed. Start with{' '}
-                <code>flopwatch serve --scrape http://NODE:9400/metrics</code>, give a target file,
+                <code>flopwatch serve --target 'gpu[001-128]:9400'</code>, give a target file,
                 or push exposition text to <code>/api/v1/push/NODE</code>.
               </p>
             </Empty>

@@ -8,7 +8,7 @@ import { count, fixed, gpuHours, money, percent, percentNumber, signed } from '.
 import { kPage, ListSection, offsetOf } from '../list';
 import { useApi } from '../live';
 import { absolute, link, navigate, route, Window, windowOf, withQuery } from '../route';
-import { Empty, Name, Ratio, Section, Select, TableColumn, Value } from '../ui';
+import { Empty, Name, Ofu, Section, Select, TableColumn, Value } from '../ui';
 import { bounds, WindowNote } from '../usage';
 
 const kinds: Record<string, string> = {
@@ -122,7 +122,7 @@ function columnsFor(by: string, currency: string | null, compared: boolean) {
       ),
       sort: 'ofu',
       first: 'asc',
-      show: (g) => <Ratio value={g.ofu} why={g.ofu_reason ?? 'not computable'} />,
+      show: (g) => <Ofu value={g.ofu} why={g.ofu_reason ?? 'not computable'} />,
     },
     compared && change('ofu', 'Δ OFU, points', percentNumber),
     {

@@ -7,7 +7,7 @@ import {
   CsvButton,
   Empty,
   Name,
-  Ratio,
+  Ofu,
   Section,
   Table,
   TableColumn,
@@ -185,7 +185,7 @@ const workflowColumns: TableColumn<UsageGroup>[] = [
         <Name id="ofu" /> %
       </>
     ),
-    show: (g) => <Ratio value={g.ofu} why={g.ofu_reason ?? 'not computable'} />,
+    show: (g) => <Ofu value={g.ofu} why={g.ofu_reason ?? 'not computable'} />,
   },
   {
     id: 'line',
