@@ -38,6 +38,7 @@ struct Alert {
   Severity severity = Severity::kTicket;
   AlertState state = AlertState::kPending;
   std::string owner;     // "user" or "operator"
+  std::string group;     // what it is of: "job C:ID", "node C:NAME", "gpu UUID", "fleet"
   Micros since = 0;      // the condition held from then on
   Micros fired = 0;      // 0 = not yet
   Micros until = 0;      // when it was resolved; 0 = it is not

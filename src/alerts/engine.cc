@@ -186,7 +186,7 @@ void Engine::Fire(size_t r, uint64_t key, Member* m, const Round& round) {
   Alert* alert = nullptr;
   if (first) {
     if (group.id.empty()) group.id = IdOf(rules_[r].name, name, m->since);
-    alert = Open(r, *m, round.ts, &group);
+    alert = Open(r, *m, name, round.ts, &group);
     if (alert == nullptr) {
       state_[r].groups.erase(name);
       return;
@@ -203,7 +203,7 @@ void Engine::Fire(size_t r, uint64_t key, Member* m, const Round& round) {
 }
 
 // The alert of a group that begins to fire, new or again. Null: there are too many.
-Alert* Engine::Open(size_t r, const Member& m, Micros ts, Group* group) {
+Alert* Engine::Open(size_t r, const Member& m, std::string_view name, Micros ts, Group* group) {
   const auto known = alerts_.find(group->id);
   if (known != alerts_.end()) {
     Alert& again = known->second;
@@ -225,6 +225,7 @@ Alert* Engine::Open(size_t r, const Member& m, Micros ts, Group* group) {
            .severity = rule.severity,
            .state = AlertState::kFiring,
            .owner = rule.owner,
+           .group = std::string(name),
            .since = m.since,
            .fired = ts,
            .source = rule.source,

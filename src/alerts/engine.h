@@ -115,7 +115,7 @@ class Engine {
   // True: it is over, and the member goes.
   bool DoesNotHold(size_t rule, uint64_t key, Member* member, Holds holds, Micros ts);
   void Fire(size_t rule, uint64_t key, Member* member, const Round& round);
-  Alert* Open(size_t rule, const Member& member, Micros ts, Group* group);
+  Alert* Open(size_t rule, const Member& member, std::string_view name, Micros ts, Group* group);
   void Leave(size_t rule, uint64_t key, const Member& member, Micros ts, std::string_view why);
   void Show(size_t rule, const Member& member, Micros ts, Alert* alert) const;
   void Resolve(Alert* alert, Micros ts, std::string_view why);

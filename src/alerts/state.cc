@@ -29,6 +29,7 @@ struct AlertText {
 constexpr AlertText kAlertTexts[] = {{"id", &Alert::id},
                                      {"rule", &Alert::rule},
                                      {"owner", &Alert::owner},
+                                     {"group", &Alert::group},
                                      {"summary", &Alert::summary},
                                      {"action", &Alert::action},
                                      {"source", &Alert::source},

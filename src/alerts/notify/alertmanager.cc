@@ -1,6 +1,8 @@
 // Prometheus' Alertmanager, API v2 (POST /api/v2/alerts). It tells an alert by its labels, which
 // are therefore those that do not change while it fires, and takes one that it does not hear of
 // again as ended: what fires is sent once a minute, with an end that is a few minutes ahead.
+#include <algorithm>
+
 #include "alerts/notify.h"
 
 namespace flopwatch::alerts {
@@ -39,9 +41,11 @@ class Alertmanager final : public Receiver {
         {"owner", a.owner},     {"cluster", s.cluster}, {"partition", s.partition},
         {"account", s.account}, {"user", s.user},       {"workflow", s.workflow},
         {"job", s.job}};
-    // Nodes and GPUs grow while an alert fires: in the labels they would make another alert of it.
     for (const auto& [name, value] : labels)
       if (!value.empty()) json->Field(name, value);
+    // Of a job's alert nodes grow while it fires: in the labels they would make another alert of
+    // it.
+    if (a.group.starts_with("node ") && s.nodes.size() == 1) json->Field("node", s.nodes[0]);
     json->EndObject().Key("annotations").BeginObject().Field("summary", a.summary);
     json->Field("action", a.action).Field("condition", a.condition);
     const auto joined = [&](std::string_view name, const std::vector<std::string>& list) {
@@ -51,8 +55,11 @@ class Alertmanager final : public Receiver {
     };
     joined("nodes", s.nodes);
     joined("gpus", s.gpus);
-    json->EndObject().Field("startsAt", FormatTime(a.since));
-    json->Field("endsAt", FormatTime(a.state == AlertState::kResolved ? a.until : Now() + kAhead));
+    // A clock that was set back must not leave an end that is ahead, or one before the begin.
+    const Micros now = Now();
+    const Micros end = a.state == AlertState::kResolved ? std::min(a.until, now) : now + kAhead;
+    json->EndObject().Field("startsAt", FormatTime(std::min(a.since, end)));
+    json->Field("endsAt", FormatTime(end));
     if (a.link.starts_with("http")) json->Field("generatorURL", a.link);
     json->EndObject();
   }
