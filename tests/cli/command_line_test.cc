@@ -129,6 +129,40 @@ TEST_F(CommandLine, TopOnceAndCards) {
   EXPECT_EQ(Run({"top", "--interval", "1h"}).code, 2);
 }
 
+TEST_F(CommandLine, AJobIsOneJsonDocument) {
+  const Outcome o = Run({"job", "2115078", "-o", "json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const auto parsed = Json::Parse(o.out);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const Json said = Canned("job.json");
+  std::vector<std::string> members;
+  for (const auto& [name, value] : parsed->object()) members.push_back(name);
+  EXPECT_THAT(members, ::testing::ElementsAre("window", "job", "usage", "notes", "mfu", "gpus"));
+  EXPECT_EQ((*parsed)["job"]["job"].text(), "2115078");
+  EXPECT_TRUE((*parsed)["job"]["usage"].is_null()) << "it stands beside the job";
+  EXPECT_EQ((*parsed)["usage"]["ofu"].number(), said["job"]["usage"]["ofu"].number());
+  EXPECT_EQ((*parsed)["gpus"].array().size(), said["gpus"].array().size());
+  // What the card says under "Notes", in its order.
+  const std::string card = Run({"job", "2115078", "-o", "table"}).out;
+  ASSERT_FALSE((*parsed)["notes"].array().empty());
+  size_t at = 0;
+  for (const Json& note : (*parsed)["notes"].array()) {
+    at = card.find(note["finding"].text().substr(0, 30), at);
+    EXPECT_NE(at, std::string::npos) << note["finding"].text();
+  }
+  // Fields that are picked are those of the GPUs, as in every other format.
+  EXPECT_THAT(Run({"job", "2115078", "--json", "node,ofu"}).out, StartsWith("["));
+}
+
+TEST_F(CommandLine, AJobIsAskedForWithoutAWindowAndSaysWhichItGot) {
+  EXPECT_THAT(Run({"job", "2115078", "-o", "table"}).out,
+              HasSubstr("window, the job's life: 2026-11-21"));
+  EXPECT_THAT(server_.TakeRequests(), Contains("GET /api/v1/jobs/2115078"));
+  EXPECT_THAT(Run({"job", "2115078", "-o", "table", "--from", "-1h"}).out,
+              Not(HasSubstr("the job's life")));
+  EXPECT_THAT(server_.TakeRequests(), Contains("GET /api/v1/jobs/2115078?from=-1h"));
+}
+
 TEST_F(CommandLine, HttpStatusesBecomeExitCodes) {
   EXPECT_EQ(Run({"job", "x"}).code, 5);
   EXPECT_THAT(Run({"job", "x"}).err, HasSubstr("\"flopwatch jobs\" lists"));
