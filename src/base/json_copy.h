@@ -1,4 +1,5 @@
-// A tree that was read (json_read.h) as text again: members in their order, numbers as they were read.
+// A tree that was read (json_read.h) as text again: members in their order, numbers as they were
+// read.
 #pragma once
 
 #include "base/json_read.h"

@@ -197,6 +197,50 @@ TEST(Unreachable, SaysHowToStartOne) {
   EXPECT_THAT(nothing.err, HasSubstr("there is no fleet to read"));
 }
 
+// Every command that can be run, as the words that name it.
+void CollectCommands(const std::string& reference, std::vector<std::vector<std::string>>* out) {
+  constexpr std::string_view kHead = "### `flopwatch ";
+  for (size_t at = 0; (at = reference.find(kHead, at)) != std::string::npos;) {
+    at += kHead.size();
+    std::vector<std::string> words;
+    for (std::string word; at < reference.size() && std::islower(reference[at]) != 0;) {
+      const size_t end = reference.find_first_of(" `", at);
+      words.push_back(reference.substr(at, end - at));
+      at = end + 1;
+    }
+    if (!words.empty()) out->push_back(words);
+  }
+}
+
+TEST(Usage, AMistypedOptionIsUnderstoodInEveryCommand) {
+  std::vector<std::vector<std::string>> commands;
+  CollectCommands(CommandReference(), &commands);
+  ASSERT_GT(commands.size(), 40u);
+  for (std::vector<std::string> command : commands) {
+    if (command[0] == "help") continue;  // what follows it are names of commands
+    command.push_back("--srot");
+    const Outcome o = RunCommand(command);
+    EXPECT_EQ(o.code, 2);
+    EXPECT_THAT(o.err, HasSubstr("did you mean --sort?")) << command[0] << " " << command[1];
+  }
+  const auto err = [](std::vector<std::string> args) { return RunCommand(args).err; };
+  // As the configuration has it, and as other programs do.
+  EXPECT_THAT(err({"serve", "--scrape-interval", "5s"}), HasSubstr("did you mean --interval?"));
+  EXPECT_THAT(err({"serve", "--port", "9530"}), HasSubstr("did you mean --listen?"));
+  EXPECT_THAT(err({"jobs", "--since", "-1h"}), HasSubstr("did you mean --from?"));
+  EXPECT_THAT(err({"merge", "a"}), HasSubstr("did you mean \"trace merge\"?"));
+}
+
+TEST(Usage, HelpIsACommandToo) {
+  EXPECT_EQ(RunCommand({"help"}).out, RunCommand({"--help"}).out);
+  EXPECT_EQ(RunCommand({"help", "jobs"}).out, RunCommand({"jobs", "--help"}).out);
+  EXPECT_EQ(RunCommand({"-q", "help", "trace", "sql"}).out,
+            RunCommand({"trace", "sql", "--help"}).out);
+  const Outcome wrong = RunCommand({"help", "jbos"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("did you mean \"jobs\"?"));
+}
+
 TEST(Usage, MistypedWordsAreUnderstood) {
   const auto err = [](std::vector<std::string> args) {
     const Outcome o = RunCommand(args);

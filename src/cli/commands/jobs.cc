@@ -115,7 +115,9 @@ Args AddJobs(Args app, Run* run) {
       sub, &o->page, "jobs",
       "gpu_seconds, ofu, lost (hours), coverage, duty, power, gpus, job, user, or a loss "
       "of \"flopwatch sankey\": unmeasured, allocated_idle, sm_idle, tensor_idle, "
-      "below_full_clock; largest first, :asc turns it round");
+      "below_full_clock; largest first, :asc turns it round",
+      {"gpu_seconds", "ofu", "lost", "coverage", "duty", "power", "gpus", "job", "user",
+       "unmeasured", "allocated_idle", "sm_idle", "tensor_idle", "below_full_clock"});
   sub.Flag("--exact", o->exact,
            "Join every sample with the interval table, for jobs named late; reads raw samples");
   sub.Footer(
