@@ -1,9 +1,5 @@
 #include "discovery/slurm_books.h"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <cstdlib>
 #include <stop_token>
 #include <thread>
 #include <utility>
@@ -87,23 +83,6 @@ StatusOr<std::string> AskSlurmCluster(const SlurmOptions& options) {
   const SlurmCommands commands(options);
   return ReadClusterName(
       [&](const std::vector<std::string>& argv) { return commands.Run(argv, {}); });
-}
-
-Status SlurmBooks::Check(const SlurmOptions& options) {
-  const char* const path = std::getenv("PATH");
-  const std::string folders = !options.path.empty() ? options.path
-                              : path == nullptr     ? ""
-                                                    : std::string(path);
-  for (size_t at = 0; at <= folders.size();) {
-    const size_t end = std::min(folders.find(':', at), folders.size());
-    if (access((folders.substr(at, end - at) + "/scontrol").c_str(), X_OK) == 0)
-      return absl::OkStatus();
-    at = end + 1;
-  }
-  return FailedPrecondition(
-      "cannot ask Slurm: there is no scontrol in {}; name the folder of Slurm's commands in "
-      "slurm.path, or leave Slurm out",
-      options.path.empty() ? "any folder of PATH" : options.path);
 }
 
 StatusOr<std::unique_ptr<SlurmBooks>> SlurmBooks::Start(SlurmOptions options, jobs::Books* books,

@@ -53,8 +53,6 @@ class SlurmBooks {
   // Asks at once, on its own thread. `books` and `index` outlive the result; `index` may be null.
   static StatusOr<std::unique_ptr<SlurmBooks>> Start(SlurmOptions options, jobs::Books* books,
                                                      jobs::JobIndex* index);
-  // FailedPrecondition where the commands are not there: nobody would ever be asked.
-  static Status Check(const SlurmOptions& options);
   // A command that runs is ended.
   virtual ~SlurmBooks() = default;
   // The same without waiting for it.

@@ -61,7 +61,6 @@ Status Server::Parts::Check() const {
   }
   FW_RETURN_IF_ERROR(
       Annotate(discovery::Discovery::Check(options.targets), "cannot use the targets"));
-  if (options.slurm) FW_RETURN_IF_ERROR(discovery::SlurmBooks::Check(*options.slurm));
   // Whether the address can be had is known by having it for a moment.
   const auto listener = net::HttpServer::Start(options.http, [](const net::Request&) {
     return net::ErrorResponse(Unavailable("the server is starting; ask again in a moment"));

@@ -118,12 +118,9 @@ TEST(Serve, WhatIsWrongIsFoundBeforeAnythingIsMade) {
   const Folder folder;
   std::ofstream(folder / "jobs.csv") << "this is no jobs file\n";
   std::ofstream(folder / "targets.toml") << "targets = [\n";
-  std::filesystem::create_directory(folder / "no-slurm");
   const FakeServer taken;
   const std::string data = folder / "data", port = taken.url().substr(taken.url().rfind(':') + 1);
-  std::ofstream(folder / "slurm.toml")
-      << "[slurm]\nenabled = true\npath = \"" << folder / "no-slurm"
-      << "\"\n";
+  std::ofstream(folder / "site.toml") << "[scrape]\ninterval = \"soon\"\n";
   const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
       {{"--jobs-file", folder / "jobs.csv"}, "jobs.csv"},
       {{"--jobs-file", folder / "none.csv"}, "none.csv"},
@@ -133,7 +130,7 @@ TEST(Serve, WhatIsWrongIsFoundBeforeAnythingIsMade) {
       {{"--http-sd", "not a url"}, "not a url"},
       {{"--listen", "127.0.0.1:" + port}, port},
       {{"--port-file", folder / "nowhere/port"}, "nowhere"},
-      {{"--config", folder / "slurm.toml"}, "scontrol"}};
+      {{"--config", folder / "site.toml"}, "soon"}};
   for (const auto& [options, named] : wrong) {
     std::vector<std::string> args = {"serve", "--data-dir", data, "--listen", "127.0.0.1:0"};
     if (options[0] == "--listen") args.resize(3);
