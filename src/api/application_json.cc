@@ -6,6 +6,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/json_copy.h"
 #include "base/json_read.h"
 #include "base/text.h"
 
@@ -24,31 +25,6 @@ constexpr std::string_view kClaimKeys[] = {
     "source",    "convention", "formula_version", "gpu",
     "precision", "recompute",  "model_config",    "peak_tflops",
     "gpus",      "seq_len",    "global_batch",    "training_flops_per_token"};
-
-void WriteJson(JsonWriter& out, const Json& in) {
-  struct Visitor {
-    JsonWriter& out;
-    void operator()(std::monostate) const { out.Null(); }
-    void operator()(bool v) const { out.Value(v); }
-    void operator()(int64_t v) const { out.Value(v); }
-    void operator()(double v) const { out.Value(v); }
-    void operator()(const std::string& v) const { out.Value(v); }
-    void operator()(const Json::Array& v) const {
-      out.BeginArray();
-      for (const Json& e : v) WriteJson(out, e);
-      out.EndArray();
-    }
-    void operator()(const Json::Object& v) const {
-      out.BeginObject();
-      for (const auto& [key, e] : v) {
-        out.Key(key);
-        WriteJson(out, e);
-      }
-      out.EndObject();
-    }
-  };
-  std::visit(Visitor{out}, in.value_);
-}
 
 class Reader {
  public:

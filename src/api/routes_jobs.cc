@@ -24,6 +24,10 @@ namespace {
 using query::JobRow;
 using query::Snapshot;
 
+constexpr Time kJobFrom("from",
+                        "Start: RFC 3339, YYYY-MM-DD, Unix seconds, or relative (now-2h, -2h). "
+                        "Default: an hour before to; without from and to, the job's life: from the "
+                        "first to the last time that it held a GPU.");
 constexpr double kLowCoverage = 0.9;
 // GPUs of a job that is answered on the event loop: about a millisecond.
 constexpr size_t kMaxGpusAtOnce = 256;
@@ -402,18 +406,35 @@ net::Response WriteJob(const query::Memory& memory, JobAnswer answer) {
   return JsonResponse(std::move(body));
 }
 
+// A job that is asked for without a time is shown whole.
+StatusOr<store::Window> WindowOfJob(const query::Memory& memory, const Arguments& args,
+                                    int32_t job) {
+  if (!args.HasWindow()) {
+    if (const auto life = memory.LifeOf(job, kMaxWindow); life.has_value()) return *life;
+  }
+  return args.Window();
+}
+
+// What memory keeps of each GPU begins at a slot: that in which the job began, as it held none of
+// them before.
+std::optional<query::JobGpus> GpusFromMemory(const query::Memory& memory, const Arguments& args,
+                                             int32_t job, query::View view) {
+  if (!args.HasWindow()) view.window.from = FloorTo(view.window.from, ingest::kGpuSlot);
+  return memory.LiveJobGpus(job, view);
+}
+
 std::optional<Result> JobNow(const query::Memory& memory, const Call& call) {
-  // What an application reported is in the store, and a name that is not known is compared.
+  // What an application reported is in the store, a name that is not known is compared, and the
+  // jobs of a large fleet over a time that no snapshot has are a walk over its GPUs.
   const auto record = memory.jobs().FindJob(call.name);
-  if (call.args.HasWindow() || call.args[kJoinExactly] || !record.has_value() ||
+  if (call.args.HasWindow() || call.args[kJoinExactly] || !record.has_value() || memory.IsLarge() ||
       memory.jobs().GpusEver(record->id) > kMaxGpusAtOnce ||
-      !memory.applications().ClaimsOf(record->key).empty() ||
-      !memory.AtHand({Snapshot::kJobsOfHour, Snapshot::kJobsNow}))
+      !memory.applications().ClaimsOf(record->key).empty())
     return std::nullopt;
-  FW_ASSIGN_OR_RETURN(const store::Window asked, call.args.Window());
+  FW_ASSIGN_OR_RETURN(const store::Window asked, WindowOfJob(memory, call.args, record->id));
   const auto view = memory.LiveView(asked);
   if (!view.has_value()) return std::nullopt;
-  auto gpus = memory.LiveJobGpus(record->id, *view);
+  auto gpus = GpusFromMemory(memory, call.args, record->id, *view);
   if (!gpus.has_value()) return std::nullopt;
   const std::shared_ptr<const query::JobList> list = memory.Jobs(*view);
   if (list->late) return std::nullopt;
@@ -438,10 +459,10 @@ Status NeverSeen(const query::Memory& memory, std::string_view job) {
 Result JobOverWindow(const query::Query& query, const Call& call) {
   const query::Memory& memory = query.memory();
   FW_RETURN_IF_ERROR(memory.ready());
-  FW_ASSIGN_OR_RETURN(const store::Window asked, call.args.Window());
   const auto join = call.args[kJoinExactly] ? query::JobJoin::kExact : query::JobJoin::kStamped;
   const auto record = memory.jobs().FindJob(call.name);
   if (!record.has_value()) return NeverSeen(memory, call.name);
+  FW_ASSIGN_OR_RETURN(const store::Window asked, WindowOfJob(memory, call.args, record->id));
   JobAnswer answer;
   answer.view = query.Resolve(asked, join);
   const query::View& view = answer.view;
@@ -451,7 +472,7 @@ Result JobOverWindow(const query::Query& query, const Call& call) {
   answer.row.exact |= join == query::JobJoin::kExact;
   FW_ASSIGN_OR_RETURN(answer.series, query.JobSeries(record->id, view, step));
   // Its GPUs from memory where that has all of them, else from the store.
-  if (auto live = memory.LiveJobGpus(record->id, view); live.has_value()) {
+  if (auto live = GpusFromMemory(memory, call.args, record->id, view); live.has_value()) {
     answer.gpu_window = live->window;
     answer.gpus = std::move(live->gpus);
   } else {
@@ -482,7 +503,7 @@ void AddJobRoutes(const query::Memory* memory, const query::Query* query, RouteT
       [query](const Call& call) { return JobsOverWindow(*query, call.args); });
   table->Add(
       Get("/api/v1/jobs/{job}", "getJob", "One job: usage, series, GPUs",
-          {&kJobName, &kFrom, &kTo, &kStep, &kJoinExactly},
+          {&kJobName, &kJobFrom, &kTo, &kStep, &kJoinExactly},
           {Ok("JobDetail"), BadParameter(), NoneNear()}),
       [memory](const Call& call) { return JobNow(*memory, call); },
       [query](const Call& call) { return JobOverWindow(*query, call); });

@@ -29,22 +29,27 @@ std::string_view Nearest(std::string_view word, const std::vector<std::string_vi
   if (word.size() > 64) return {};
   std::string_view best;
   size_t best_distance = std::max<size_t>(2, word.size() / 3) + 1;
-  std::vector<size_t> row;
+  // Rows of the last two letters of `word` and of this one: two letters that changed places are one
+  // mistake.
+  std::vector<size_t> before, last, row;
   for (const std::string_view c : candidates) {
+    before.assign(c.size() + 1, 0);
+    last.resize(c.size() + 1);
     row.resize(c.size() + 1);
-    for (size_t j = 0; j <= c.size(); ++j) row[j] = j;
+    for (size_t j = 0; j <= c.size(); ++j) last[j] = j;
     for (size_t i = 1; i <= word.size(); ++i) {
-      size_t diagonal = row[0];
       row[0] = i;
       for (size_t j = 1; j <= c.size(); ++j) {
-        const size_t previous = row[j];
-        row[j] =
-            std::min({row[j] + 1, row[j - 1] + 1, diagonal + (word[i - 1] == c[j - 1] ? 0u : 1u)});
-        diagonal = previous;
+        row[j] = std::min(
+            {last[j] + 1, row[j - 1] + 1, last[j - 1] + (word[i - 1] == c[j - 1] ? 0u : 1u)});
+        if (i > 1 && j > 1 && word[i - 1] == c[j - 2] && word[i - 2] == c[j - 1])
+          row[j] = std::min(row[j], before[j - 2] + 1);
       }
+      std::swap(before, last);
+      std::swap(last, row);
     }
-    if (row[c.size()] < best_distance) {
-      best_distance = row[c.size()];
+    if (last[c.size()] < best_distance) {
+      best_distance = last[c.size()];
       best = c;
     }
   }

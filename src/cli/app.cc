@@ -46,7 +46,7 @@ void AddGlobalOptions(CLI::App& app, GlobalOptions* g) {
   app.add_option("-o,--output", g->format,
                  fmt::format("Format of the data: {}; table on a terminal, tsv in a pipe",
                              OutputFormatNames(", ")))
-      ->check(CLI::Validator(CheckFormat, ""))
+      ->check(CLI::Validator(CheckFormat, "{" + OutputFormatNames(",") + "}"))
       ->type_name("FORMAT")
       ->group(group);
   app.add_option("--json", g->json,
@@ -104,6 +104,33 @@ std::string PathOf(const CLI::App* app) {
   return out;
 }
 
+// What other programs call an option that is called otherwise here.
+struct OtherName {
+  std::string_view theirs, ours;
+};
+constexpr OtherName kOtherNames[] = {
+    {"--port", "--listen"}, {"--bind", "--listen"},   {"--address", "--listen"},
+    {"--since", "--from"},  {"--start", "--from"},    {"--until", "--to"},
+    {"--end", "--to"},      {"--format", "--output"}, {"--help-all", "--help"}};
+
+// The option that `word` was probably meant to be, of those there are; "" = none. A name of several
+// words ("--scrape-interval", as the configuration has it) is meant by its last one, else its
+// first.
+std::string MeantOption(std::string_view word, const std::vector<std::string>& names) {
+  const auto is_one = [&](std::string_view name) {
+    return std::find(names.begin(), names.end(), name) != names.end();
+  };
+  for (const auto& [theirs, ours] : kOtherNames)
+    if (word == theirs && is_one(ours)) return std::string(ours);
+  if (const std::string_view near = Nearest(word, {names.begin(), names.end()}); !near.empty())
+    return std::string(near);
+  if (!word.starts_with("--") || word.find('-', 2) == std::string_view::npos) return "";
+  for (const std::string& part : {"--" + std::string(word.substr(word.rfind('-') + 1)),
+                                  std::string(word.substr(0, word.find('-', 2)))})
+    if (is_one(part)) return part;
+  return "";
+}
+
 // What the parser refused, as "what: why; next".
 Status Explain(const CLI::App& root, const CLI::ParseError& error) {
   const CLI::App* at = Deepest(&root);
@@ -115,7 +142,7 @@ Status Explain(const CLI::App& root, const CLI::ParseError& error) {
       std::vector<std::string> names;
       for (const CLI::App* up = at; up != nullptr; up = up->get_parent()) CollectNames(*up, &names);
       const std::string option = word.substr(0, word.find('='));
-      const std::string_view nearest = Nearest(option, {names.begin(), names.end()});
+      const std::string nearest = MeantOption(option, names);
       return absl::InvalidArgumentError(
           fmt::format("cannot understand the command line: {} has no option {}; {}", PathOf(at),
                       Printable(option, 80),
@@ -123,16 +150,7 @@ Status Explain(const CLI::App& root, const CLI::ParseError& error) {
     }
     const auto subcommands =
         at->get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); });
-    if (!subcommands.empty()) {
-      std::vector<std::string> names;
-      for (const CLI::App* s : subcommands) names.push_back(s->get_name());
-      const std::string_view nearest = Nearest(word, {names.begin(), names.end()});
-      return absl::InvalidArgumentError(
-          fmt::format("cannot understand the command line: {} has no command \"{}\"; {}",
-                      PathOf(at), Printable(word, 80),
-                      nearest.empty() ? fmt::format("\"{} --help\" lists them", PathOf(at))
-                                      : fmt::format("did you mean \"{}\"?", nearest)));
-    }
+    if (!subcommands.empty()) return NoSuchCommand(*at, word);
     return absl::InvalidArgumentError(
         fmt::format("cannot understand the command line: {} takes no argument \"{}\"; {}",
                     PathOf(at), Printable(word, 80), help));
@@ -219,6 +237,12 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   };
   try {
     std::vector<std::string> reversed(args.rbegin(), args.rend());
+    // What follows "help" names commands, and is not to be run as one.
+    const auto first = std::find_if(args.begin(), args.end(),
+                                    [](const std::string& a) { return !a.starts_with('-'); });
+    if (first != args.end() && *first == "help" && first + 1 != args.end() &&
+        !(first + 1)->starts_with('-'))
+      reversed.insert(reversed.end() - (first - args.begin()) - 1, "--");
     app.parse(std::move(reversed));
   } catch (const CLI::CallForHelp&) {
     streams.out(Deepest(&app)->help());

@@ -20,6 +20,13 @@ Arg Arg::Positive() const { return Arg(option_->check(CLI::PositiveNumber)); }
 Arg Arg::OneOf(std::initializer_list<std::string> words) const {
   return Arg(option_->check(CLI::IsMember(words)));
 }
+Arg Arg::Suggest(const std::vector<std::string>& words) const {
+  // Where IsMember has its words, too: completion reads both there.
+  std::string list;
+  for (const std::string& word : words) list += (list.empty() ? "" : ",") + word;
+  const auto any = [](std::string&) { return std::string(); };
+  return Arg(option_->check(CLI::Validator(any, "{" + list + "}")));
+}
 Arg Arg::Check(std::function<std::string(const std::string&)> why_not) const {
   return Arg(option_->check(CLI::Validator(std::move(why_not), "")));
 }

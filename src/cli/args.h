@@ -16,6 +16,7 @@
 #include <initializer_list>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace CLI {
 class App;
@@ -35,6 +36,8 @@ class Arg {
   Arg NotNegative() const;
   Arg Positive() const;
   Arg OneOf(std::initializer_list<std::string> words) const;
+  // Words that completion offers; who reads the value decides whether it is one.
+  Arg Suggest(const std::vector<std::string>& words) const;
   Arg Check(std::function<std::string(const std::string&)> why_not)
       const;  // "" = accepted, else the reason
   Arg Delimiter(char c) const;

@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "cli/help.h"
-#include "cli/output_formats.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -20,10 +19,21 @@ struct Entry {
   std::vector<std::string> words;  // subcommands and options
   struct Option {
     std::string name, letter, about;  // "--output", "o" or ""
+    std::string values;               // "table wide json": what it takes; "" = anything
   };
   std::vector<Option> options;
   std::vector<std::string> subcommands;
 };
+
+// The words that an option takes, as its checks say them: "STATE:{up,down}".
+std::string ValuesOf(const CLI::Option* option) {
+  const std::string type = option->get_type_name();
+  const size_t at = type.find(":{"), end = type.find('}', at);
+  if (at == std::string::npos || end == std::string::npos) return "";
+  std::string out = type.substr(at + 2, end - at - 2);
+  std::replace(out.begin(), out.end(), ',', ' ');
+  return out;
+}
 
 void Collect(const CLI::App* app, const std::string& path, std::vector<Entry>* out) {
   Entry entry;
@@ -39,8 +49,8 @@ void Collect(const CLI::App* app, const std::string& path, std::vector<Entry>* o
     for (const std::string& name : option->get_lnames()) {
       entry.words.push_back("--" + name);
       const std::vector<std::string> letters = option->get_snames();
-      entry.options.push_back(
-          {"--" + name, letters.empty() ? "" : letters[0], option->get_description()});
+      entry.options.push_back({"--" + name, letters.empty() ? "" : letters[0],
+                               option->get_description(), ValuesOf(option)});
     }
   }
   out->push_back(entry);
@@ -62,7 +72,7 @@ constexpr std::string_view kNodes =
     "flopwatch gpus -q --limit 10000 -o tsv --columns node --no-header 2>/dev/null | sort -u";
 
 // What the value of an option is, beyond free text.
-enum class Takes : uint8_t { kText, kFormat, kNode, kJob, kFile, kFolder };
+enum class Takes : uint8_t { kText, kNode, kJob, kFile, kFolder };
 // The command that names the nodes or the jobs there are.
 std::string_view LiveNames(Takes takes) { return takes == Takes::kNode ? kNodes : kJobs; }
 struct TakingOption {
@@ -70,31 +80,43 @@ struct TakingOption {
   Takes takes;
 };
 constexpr TakingOption kTaking[] = {
-    {"--output", Takes::kFormat},  {"--node", Takes::kNode},      {"--job", Takes::kJob},
-    {"--config", Takes::kFile},    {"--file", Takes::kFile},      {"--targets-file", Takes::kFile},
-    {"--jobs-file", Takes::kFile}, {"--write", Takes::kFile},     {"--truth", Takes::kFile},
-    {"--file-sd", Takes::kFile},   {"--port-file", Takes::kFile}, {"--data-dir", Takes::kFolder},
-    {"--into", Takes::kFolder}};
+    {"--node", Takes::kNode},      {"--job", Takes::kJob},           {"--config", Takes::kFile},
+    {"--file", Takes::kFile},      {"--targets-file", Takes::kFile}, {"--jobs-file", Takes::kFile},
+    {"--write", Takes::kFile},     {"--truth", Takes::kFile},        {"--file-sd", Takes::kFile},
+    {"--port-file", Takes::kFile}, {"--data-dir", Takes::kFolder},   {"--into", Takes::kFolder}};
 
 // Both shells walk the words before the cursor to the deepest command they name ($at: $path is the
-// PATH of zsh), then look at the word before it. `complete(takes)` is the shell's way to offer
-// values.
-template <typename Complete>
+// PATH of zsh), then look at the word before it. `complete(takes)` and `offer(words)` are the
+// shell's ways to offer values.
+template <typename Complete, typename Offer>
 std::string WalkWords(const std::vector<Entry>& entries, std::string_view words,
-                      std::string_view previous, Complete&& complete) {
+                      std::string_view previous, Complete&& complete, Offer&& offer) {
   std::string out =
       fmt::format("  for word in {}; do\n    case \"${{at:+$at }}$word\" in\n", words);
   for (const Entry& e : entries) {
     if (!e.path.empty()) out += fmt::format("      \"{0}\") at=\"{0}\" ;;\n", e.path);
   }
   out += fmt::format("    esac\n  done\n  case \"{}\" in\n", previous);
-  for (const Takes takes :
-       {Takes::kFormat, Takes::kNode, Takes::kJob, Takes::kFile, Takes::kFolder}) {
-    std::string names = takes == Takes::kFormat ? "-o" : "";
+  for (const Takes takes : {Takes::kNode, Takes::kJob, Takes::kFile, Takes::kFolder}) {
+    std::string names;
     for (const TakingOption& o : kTaking) {
       if (o.takes == takes) names += (names.empty() ? "" : "|") + std::string(o.name);
     }
     out += fmt::format("    {}) {}; return ;;\n", names, complete(takes));
+  }
+  // One name has other values in other commands; the program's own options go with every command.
+  out += fmt::format("  esac\n  case \"$at {}\" in\n", previous);
+  for (const bool global : {false, true}) {
+    for (const Entry& e : entries) {
+      if (e.path.empty() != global) continue;
+      for (const Entry::Option& o : e.options) {
+        if (o.values.empty()) continue;
+        const std::string at = global ? "*\"" : "\"" + e.path;
+        out += fmt::format("    {} {}\"", at, o.name);
+        if (!o.letter.empty()) out += fmt::format("|{} -{}\"", at, o.letter);
+        out += fmt::format(") {}; return ;;\n", offer(o.values));
+      }
+    }
   }
   return out + "  esac\n";
 }
@@ -107,12 +129,14 @@ std::string Bash(const std::vector<Entry>& entries) {
       "  cur=\"${COMP_WORDS[COMP_CWORD]}\"\n"
       "  prev=\"${COMP_WORDS[COMP_CWORD-1]}\"\n";
   out += WalkWords(
-      entries, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"", "$prev", [](Takes takes) -> std::string {
+      entries, "\"${COMP_WORDS[@]:1:COMP_CWORD-1}\"", "$prev",
+      [](Takes takes) -> std::string {
         if (takes == Takes::kFolder) return "COMPREPLY=($(compgen -d -- \"$cur\"))";
         if (takes == Takes::kFile) return "COMPREPLY=($(compgen -f -- \"$cur\"))";
-        return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$cur\"))",
-                           takes == Takes::kFormat ? OutputFormatNames(" ")
-                                                   : fmt::format("$({})", LiveNames(takes)));
+        return fmt::format("COMPREPLY=($(compgen -W \"$({})\" -- \"$cur\"))", LiveNames(takes));
+      },
+      [](std::string_view values) {
+        return fmt::format("COMPREPLY=($(compgen -W \"{}\" -- \"$cur\"))", values);
       });
   out += "  case \"$at\" in\n";
   const std::string global = Join(entries[0].words);
@@ -165,13 +189,14 @@ std::string Zsh(const std::vector<Entry>& entries) {
       "_flopwatch() {\n"
       "  local at=\"\" word\n"
       "  local -a entries\n";
-  out += WalkWords(entries, "${words[2,CURRENT-1]}", "${words[CURRENT-1]}",
-                   [](Takes takes) -> std::string {
-                     if (takes == Takes::kFolder) return "_files -/";
-                     if (takes == Takes::kFile) return "_files";
-                     if (takes == Takes::kFormat) return "compadd " + OutputFormatNames(" ");
-                     return fmt::format("compadd ${{(f)\"$({})\"}}", LiveNames(takes));
-                   });
+  out += WalkWords(
+      entries, "${words[2,CURRENT-1]}", "${words[CURRENT-1]}",
+      [](Takes takes) -> std::string {
+        if (takes == Takes::kFolder) return "_files -/";
+        if (takes == Takes::kFile) return "_files";
+        return fmt::format("compadd ${{(f)\"$({})\"}}", LiveNames(takes));
+      },
+      [](std::string_view values) { return fmt::format("compadd {}", values); });
   out += "  case \"$at\" in\n";
   for (const Entry& e : entries) {
     out += fmt::format("    \"{}\")\n      entries=(\n", e.path);
@@ -227,14 +252,14 @@ std::string Fish(const std::vector<Entry>& entries) {
         }
       }
     }
-    for (const auto& [name, letter, about] : e.options) {
+    for (const auto& [name, letter, about, words] : e.options) {
       const std::string scope = e.path.empty() ? "" : fmt::format(" -n '{}'", condition);
       std::string values;
       const auto taking =
           std::find_if(std::begin(kTaking), std::end(kTaking),
                        [&name = name](const TakingOption& o) { return o.name == name; });
       const Takes takes = taking == std::end(kTaking) ? Takes::kText : taking->takes;
-      if (takes == Takes::kFormat) values = fmt::format(" -x -a '{}'", OutputFormatNames(" "));
+      if (!words.empty()) values = fmt::format(" -x -a '{}'", words);
       if (takes == Takes::kNode || takes == Takes::kJob)
         values = fmt::format(" -x -a '({})'", LiveNames(takes));
       if (takes == Takes::kFile) values = " -r -F";

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/table.h"
+#include "base/text.h"
 
 namespace flopwatch::cli {
 namespace {
@@ -31,6 +32,18 @@ std::vector<const CLI::Option*> Options(const CLI::App* app, bool positional) {
       out.push_back(option);
   }
   return out;
+}
+
+// The command that `word`, below `at`, was probably meant to be: "jobs", or "trace merge" for one
+// that stands below another; "" = none.
+std::string MeantCommand(const CLI::App& at, std::string_view word) {
+  std::vector<std::string> names;
+  for (const CLI::App* s : Subcommands(&at)) {
+    names.push_back(s->get_name());
+    for (const CLI::App* below : Subcommands(s))
+      if (below->get_name() == word) return s->get_name() + " " + below->get_name();
+  }
+  return std::string(Nearest(word, {names.begin(), names.end()}));
 }
 
 bool IsGlobal(const CLI::Option* option) { return option->get_group() == "Global options"; }
@@ -226,6 +239,27 @@ void AppendCommand(const CLI::App* app, std::string* out) {
 }
 
 }  // namespace
+
+Status NoSuchCommand(const CLI::App& at, std::string_view word) {
+  const std::string meant = MeantCommand(at, word);
+  return InvalidArgument("cannot understand the command line: {} has no command \"{}\"; {}",
+                         Path(&at), Printable(word, 80),
+                         meant.empty() ? fmt::format("\"{} --help\" lists them", Path(&at))
+                                       : fmt::format("did you mean \"{}\"?", meant));
+}
+
+StatusOr<std::string> HelpOf(const CLI::App& root, const std::vector<std::string>& words) {
+  const CLI::App* at = &root;
+  for (const std::string& word : words) {
+    const std::vector<const CLI::App*> below = Subcommands(at);
+    const auto found = std::find_if(below.begin(), below.end(),
+                                    [&](const CLI::App* s) { return s->get_name() == word; });
+    if (found == below.end()) return NoSuchCommand(*at, word);
+    at = *found;
+  }
+  // Not help(): that is of the command which was chosen, "help".
+  return at->get_formatter()->make_help(at, "", CLI::AppFormatMode::Normal);
+}
 
 std::string ReferenceOf(const CLI::App& root) {
   std::string out = "### Global options\n\n";

@@ -4,6 +4,7 @@
 #include <CLI/CLI.hpp>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/status.h"
 
@@ -21,6 +22,10 @@ class HelpFormatter final : public CLI::Formatter {
 
 // "ID" of a positional argument, "--gpu NAME" of an option.
 std::string DisplayName(const CLI::Option* option);
+// The help of the command whose names are `words`, one below the other; none: of the program.
+StatusOr<std::string> HelpOf(const CLI::App& root, const std::vector<std::string>& words);
+// "cannot understand the command line": `at` has no command `word`, and which was probably meant.
+Status NoSuchCommand(const CLI::App& at, std::string_view word);
 // All commands with their options as Markdown.
 std::string ReferenceOf(const CLI::App& root);
 

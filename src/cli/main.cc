@@ -1,3 +1,5 @@
+#include <sys/prctl.h>
+
 #include <csignal>
 #include <string>
 #include <string_view>
@@ -9,6 +11,8 @@
 
 int main(int argc, char** argv) {
   if (argc > 1 && std::string_view(argv[1]) == "serve") flopwatch::cli::RestartOnLargePages(argv);
+  // Started again on large pages it would be called "exe" by ps and top, which show this name.
+  prctl(PR_SET_NAME, "flopwatch");
   // A closed pipe is seen by the write that fails, in a socket as on stdout; SIGINT keeps its
   // default (130 in a shell) except where a command has something to finish.
   std::signal(SIGPIPE, SIG_IGN);

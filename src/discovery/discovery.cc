@@ -8,6 +8,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/mutex.h"
 #include "discovery/target_source.h"
+#include "net/url.h"
 
 namespace flopwatch::discovery {
 namespace {
@@ -18,7 +19,8 @@ class DiscoveryImpl final : public Discovery {
  public:
   explicit DiscoveryImpl(OnTargets on_targets) : on_targets_(std::move(on_targets)) {}
 
-  Status Init(const DiscoveryOptions& options) {
+  // Adds the sources and looks at those that answer at once.
+  Status Add(const DiscoveryOptions& options) {
     {
       MutexLock lock(look_mutex_);
       FW_RETURN_IF_ERROR(AddSources(options));
@@ -32,8 +34,11 @@ class DiscoveryImpl final : public Discovery {
           return InvalidArgument("{}: {}", health.source, health.error);
       }
     }
-    thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
     return absl::OkStatus();
+  }
+
+  void StartThread() {
+    thread_ = std::jthread([this](std::stop_token stop) { Run(stop); });
   }
 
   ~DiscoveryImpl() override {
@@ -72,8 +77,11 @@ class DiscoveryImpl final : public Discovery {
     }
     for (const std::string& path : options.target_files) add(TargetFileSource(options, path));
     for (const std::string& pattern : options.file_sd) add(FileSdSource(options, pattern));
-    for (const std::string& url : options.http_sd)
+    for (const std::string& url : options.http_sd) {
+      // What no try later could mend.
+      FW_RETURN_IF_ERROR(Annotate(net::ParseUrl(url).status(), "http_sd"));
       add(HttpSdSource(options, url, stop_.get_token()));
+    }
     return absl::OkStatus();
   }
 
@@ -146,8 +154,13 @@ class DiscoveryImpl final : public Discovery {
 StatusOr<std::unique_ptr<Discovery>> Discovery::Start(DiscoveryOptions options,
                                                       OnTargets on_targets) {
   auto discovery = std::make_unique<DiscoveryImpl>(std::move(on_targets));
-  FW_RETURN_IF_ERROR(discovery->Init(options));
+  FW_RETURN_IF_ERROR(discovery->Add(options));
+  discovery->StartThread();
   return discovery;
+}
+
+Status Discovery::Check(const DiscoveryOptions& options) {
+  return DiscoveryImpl([](const std::vector<ScrapeTarget>&) {}).Add(options);
 }
 
 }  // namespace flopwatch::discovery

@@ -66,6 +66,8 @@ class Discovery {
   // that cannot be read. file_sd and http_sd sources may come up later; their errors are in
   // Health().
   static StatusOr<std::unique_ptr<Discovery>> Start(DiscoveryOptions options, OnTargets on_targets);
+  // The same errors, and nothing is started: for who would have made something by then.
+  static Status Check(const DiscoveryOptions& options);
   virtual ~Discovery() = default;  // a running http_sd request is given up
   // Looks at every source now, whether it seems changed or not (reload, tests).
   virtual void Refresh() = 0;

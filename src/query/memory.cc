@@ -462,6 +462,20 @@ JobRow Memory::RowOf(const JobList& list, const jobs::JobRecord& record) const {
   return row;
 }
 
+std::optional<Window> Memory::LifeOf(int32_t job, Micros longest) const {
+  const Micros now = this->now();
+  Window life{now, 0};
+  for (const jobs::IntervalRecord& i : jobs_->Intervals(0, now + kMicrosPerMinute, job)) {
+    life.from = std::min(life.from, i.from);
+    life.to = std::max(life.to, i.to);
+  }
+  if (life.to == 0) return std::nullopt;
+  if (RunningJobs().contains(job)) life.to = now;
+  life.to = std::max(std::min(life.to, now), life.from + kMicrosPerSecond);
+  life.from = std::max(life.from, life.to - longest);
+  return life;
+}
+
 std::shared_ptr<const JobList> Memory::LiveJobsOf(Micros window) const {
   const Micros to = std::max(now(), live()->newest());
   return LiveJobs({.window = {live()->Align(to - window), to}, .source = UsageSource::kLive});

@@ -197,6 +197,9 @@ class Memory {
   void Describe(absl::Span<JobRow> rows) const;
   // The job's row of the list, or one without any sums.
   JobRow RowOf(const JobList& list, const jobs::JobRecord& record) const;
+  // From the first to the last time that the job is known to have held a GPU, to now() while it
+  // runs; at most `longest`, its end. nullopt where no time of it is kept.
+  std::optional<store::Window> LifeOf(int32_t job, Micros longest) const;
   // Whether most of what the job was given has no sample stamped with it, and a static file named
   // it (JobList::late).
   bool IsLate(const JobRow& row) const;

@@ -28,6 +28,9 @@ constexpr Micros kEndReads = kMicrosPerSecond;
 struct Server::Parts {
   explicit Parts(ServerOptions o) : options(std::move(o)) {}
 
+  // What a person can have got wrong, before anything is made: a start that is refused leaves
+  // nothing behind.
+  Status Check() const;
   Status Open();
   Status StartAlerts();
   Status Listen();
@@ -52,6 +55,21 @@ struct Server::Parts {
   std::unique_ptr<discovery::Discovery> discovery;
   std::jthread watcher;
 };
+
+Status Server::Parts::Check() const {
+  if (!options.jobs_file.empty()) {
+    jobs::JobIndex nobody;
+    FW_RETURN_IF_ERROR(
+        Annotate(JobsFile(options.jobs_file, &nobody).Load(), "cannot use the jobs file"));
+  }
+  FW_RETURN_IF_ERROR(
+      Annotate(discovery::Discovery::Check(options.targets), "cannot use the targets"));
+  // Whether the address can be had is known by having it for a moment.
+  const auto listener = net::HttpServer::Start(options.http, [](const net::Request&) {
+    return net::ErrorResponse(Unavailable("the server is starting; ask again in a moment"));
+  });
+  return listener.status();
+}
 
 Status Server::Parts::Open() {
   FW_ASSIGN_OR_RETURN(store, store::OpenDuckDbStore(options.store));
@@ -155,6 +173,7 @@ void Server::Parts::Watch(std::stop_token stop) {
 
 StatusOr<std::unique_ptr<Server>> Server::Start(ServerOptions options) {
   auto parts = std::make_unique<Parts>(std::move(options));
+  FW_RETURN_IF_ERROR(parts->Check());
   FW_RETURN_IF_ERROR(parts->Open());
   if (parts->options.alerting) FW_RETURN_IF_ERROR(parts->StartAlerts());
   FW_RETURN_IF_ERROR(parts->Listen());

@@ -421,7 +421,7 @@ TEST_F(ApiTest, AJobsGpusComeFromMemory) {
   EXPECT_NEAR(Number(job, "/gpus/0/usage/coverage"), 1, 1e-3);
   EXPECT_NEAR(Number(job, "/gpus/1/usage/ofu"), 0.2, 1e-6);
   EXPECT_EQ(Text(job, "/gpus_window/from"),
-            "2026-09-21T13:45:00Z");  // a whole slot of five minutes
+            "2026-09-21T14:10:00Z");  // the whole slot of five minutes in which it began
   EXPECT_EQ(Text(job, "/gpus_window/to"), "2026-09-21T14:44:05Z");
   // A shared GPU is divided; an instance is itself, in its own seconds.
   const auto shared = Json("/api/v1/jobs/300");

@@ -169,6 +169,20 @@ TEST_F(OddClockTest, AYoungFleetIsAnsweredFromMemory) {
   EXPECT_EQ(Text(Json("/api/v1/jobs?from=2026-09-21T14:00:00Z"), "/window/source"), "live");
 }
 
+// A job that ended long ago is found without a search for the time it ran in.
+TEST_F(StoredTest, AJobWithoutAWindowIsShownOverItsLife) {
+  now_ += 6 * kMicrosPerHour;
+  const auto job = Json("/api/v1/jobs/100");
+  EXPECT_EQ(Text(job, "/window/from"), "2026-09-21T14:14:00Z");
+  EXPECT_EQ(Text(job, "/window/to"), "2026-09-21T14:44:00Z");
+  EXPECT_NEAR(Number(job, "/job/usage/ofu"), 0.4, 1e-6);
+  EXPECT_NEAR(Number(job, "/job/usage/computable_gpu_seconds"), 2 * 1800, 20);
+  EXPECT_EQ(job.at("gpus").as_array().size(), 2u);
+  // With one end it is a window of an hour or up to now, as of every other route.
+  EXPECT_EQ(Text(Json("/api/v1/jobs/100?to=2026-09-21T15:00:00Z"), "/window/from"),
+            "2026-09-21T14:00:00Z");
+}
+
 TEST_F(StoredTest, OneJobAndOneGpu) {
   // [14:15, 14:44): 174 samples of ten seconds on each of two GPUs, OFU 0.6 and 0.2.
   const auto job = Json("/api/v1/jobs/100?from=2026-09-21T14:15:00Z&to=2026-09-21T14:44:00Z");

@@ -8,6 +8,9 @@ namespace {
 TEST(Text, SuggestsOnlyWhatIsNear) {
   EXPECT_EQ(Nearest("job", {"jobs", "top", "serve"}), "jobs");
   EXPECT_EQ(Nearest("srve", {"jobs", "top", "serve"}), "serve");
+  // Letters that changed places are one mistake, less than two letters that are others.
+  EXPECT_EQ(Nearest("--srot", {"--from", "--sort"}), "--sort");
+  EXPECT_EQ(Nearest("--form", {"--from", "--format"}), "--from");
   EXPECT_EQ(Nearest("completely", {"jobs", "top"}), "");
 }
 

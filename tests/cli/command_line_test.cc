@@ -129,6 +129,40 @@ TEST_F(CommandLine, TopOnceAndCards) {
   EXPECT_EQ(Run({"top", "--interval", "1h"}).code, 2);
 }
 
+TEST_F(CommandLine, AJobIsOneJsonDocument) {
+  const Outcome o = Run({"job", "2115078", "-o", "json"});
+  ASSERT_EQ(o.code, 0) << o.err;
+  const auto parsed = Json::Parse(o.out);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  const Json said = Canned("job.json");
+  std::vector<std::string> members;
+  for (const auto& [name, value] : parsed->object()) members.push_back(name);
+  EXPECT_THAT(members, ::testing::ElementsAre("window", "job", "usage", "notes", "mfu", "gpus"));
+  EXPECT_EQ((*parsed)["job"]["job"].text(), "2115078");
+  EXPECT_TRUE((*parsed)["job"]["usage"].is_null()) << "it stands beside the job";
+  EXPECT_EQ((*parsed)["usage"]["ofu"].number(), said["job"]["usage"]["ofu"].number());
+  EXPECT_EQ((*parsed)["gpus"].array().size(), said["gpus"].array().size());
+  // What the card says under "Notes", in its order.
+  const std::string card = Run({"job", "2115078", "-o", "table"}).out;
+  ASSERT_FALSE((*parsed)["notes"].array().empty());
+  size_t at = 0;
+  for (const Json& note : (*parsed)["notes"].array()) {
+    at = card.find(note["finding"].text().substr(0, 30), at);
+    EXPECT_NE(at, std::string::npos) << note["finding"].text();
+  }
+  // Fields that are picked are those of the GPUs, as in every other format.
+  EXPECT_THAT(Run({"job", "2115078", "--json", "node,ofu"}).out, StartsWith("["));
+}
+
+TEST_F(CommandLine, AJobIsAskedForWithoutAWindowAndSaysWhichItGot) {
+  EXPECT_THAT(Run({"job", "2115078", "-o", "table"}).out,
+              HasSubstr("window, the job's life: 2026-11-21"));
+  EXPECT_THAT(server_.TakeRequests(), Contains("GET /api/v1/jobs/2115078"));
+  EXPECT_THAT(Run({"job", "2115078", "-o", "table", "--from", "-1h"}).out,
+              Not(HasSubstr("the job's life")));
+  EXPECT_THAT(server_.TakeRequests(), Contains("GET /api/v1/jobs/2115078?from=-1h"));
+}
+
 TEST_F(CommandLine, HttpStatusesBecomeExitCodes) {
   EXPECT_EQ(Run({"job", "x"}).code, 5);
   EXPECT_THAT(Run({"job", "x"}).err, HasSubstr("\"flopwatch jobs\" lists"));
@@ -161,6 +195,50 @@ TEST(Unreachable, SaysHowToStartOne) {
   const Outcome nothing = RunCommand({"jobs", "--data-dir", "/nonexistent/flopwatch"});
   EXPECT_EQ(nothing.code, static_cast<int>(ExitCode::kUnreachable));
   EXPECT_THAT(nothing.err, HasSubstr("there is no fleet to read"));
+}
+
+// Every command that can be run, as the words that name it.
+void CollectCommands(const std::string& reference, std::vector<std::vector<std::string>>* out) {
+  constexpr std::string_view kHead = "### `flopwatch ";
+  for (size_t at = 0; (at = reference.find(kHead, at)) != std::string::npos;) {
+    at += kHead.size();
+    std::vector<std::string> words;
+    for (std::string word; at < reference.size() && std::islower(reference[at]) != 0;) {
+      const size_t end = reference.find_first_of(" `", at);
+      words.push_back(reference.substr(at, end - at));
+      at = end + 1;
+    }
+    if (!words.empty()) out->push_back(words);
+  }
+}
+
+TEST(Usage, AMistypedOptionIsUnderstoodInEveryCommand) {
+  std::vector<std::vector<std::string>> commands;
+  CollectCommands(CommandReference(), &commands);
+  ASSERT_GT(commands.size(), 40u);
+  for (std::vector<std::string> command : commands) {
+    if (command[0] == "help") continue;  // what follows it are names of commands
+    command.push_back("--srot");
+    const Outcome o = RunCommand(command);
+    EXPECT_EQ(o.code, 2);
+    EXPECT_THAT(o.err, HasSubstr("did you mean --sort?")) << command[0] << " " << command[1];
+  }
+  const auto err = [](std::vector<std::string> args) { return RunCommand(args).err; };
+  // As the configuration has it, and as other programs do.
+  EXPECT_THAT(err({"serve", "--scrape-interval", "5s"}), HasSubstr("did you mean --interval?"));
+  EXPECT_THAT(err({"serve", "--port", "9530"}), HasSubstr("did you mean --listen?"));
+  EXPECT_THAT(err({"jobs", "--since", "-1h"}), HasSubstr("did you mean --from?"));
+  EXPECT_THAT(err({"merge", "a"}), HasSubstr("did you mean \"trace merge\"?"));
+}
+
+TEST(Usage, HelpIsACommandToo) {
+  EXPECT_EQ(RunCommand({"help"}).out, RunCommand({"--help"}).out);
+  EXPECT_EQ(RunCommand({"help", "jobs"}).out, RunCommand({"jobs", "--help"}).out);
+  EXPECT_EQ(RunCommand({"-q", "help", "trace", "sql"}).out,
+            RunCommand({"trace", "sql", "--help"}).out);
+  const Outcome wrong = RunCommand({"help", "jbos"});
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_THAT(wrong.err, HasSubstr("did you mean \"jobs\"?"));
 }
 
 TEST(Usage, MistypedWordsAreUnderstood) {

@@ -82,6 +82,15 @@ TEST(Completion, EveryCommandAndOptionIsInEveryScript) {
   EXPECT_EQ(RunCommand({"completion", "csh"}).code, 2);
 }
 
+TEST(Completion, OtherShellsKnowTheValuesToo) {
+  EXPECT_THAT(RunCommand({"completion", "zsh"}).out,
+              HasSubstr("\"simulate fleet --preset\") compadd research llm serving seren;"));
+  EXPECT_THAT(RunCommand({"completion", "zsh"}).out,
+              HasSubstr("*\" --output\"|*\" -o\") compadd table wide json"));
+  EXPECT_THAT(RunCommand({"completion", "fish"}).out,
+              HasSubstr("-l preset -x -a 'research llm serving seren'"));
+}
+
 TEST(Completion, BashCompletes) {
   const auto path = std::filesystem::path(testing::TempDir()) / "flopwatch_completion.bash";
   std::ofstream(path) << RunCommand({"completion", "bash"}).out;
@@ -94,6 +103,13 @@ TEST(Completion, BashCompletes) {
   EXPECT_EQ(complete("flopwatch jobs --runn", 2), "--running\n");
   EXPECT_EQ(complete("flopwatch jobs --serv", 2), "--server\n");
   EXPECT_EQ(complete("flopwatch jobs -o js", 3), "json jsonl\n");
+  EXPECT_EQ(complete("flopwatch jobs -o t", 3), "table tsv\n");
+  // The values of an option are its own command's.
+  EXPECT_EQ(complete("flopwatch jobs --sort l", 3), "lost\n");
+  EXPECT_EQ(complete("flopwatch gpus --sort t", 3), "tensor temperature\n");
+  EXPECT_EQ(complete("flopwatch usage --by par", 3), "partition\n");
+  EXPECT_EQ(complete("flopwatch simulate fleet --preset se", 4), "serving seren\n");
+  EXPECT_EQ(complete("flopwatch targets --state back", 3), "back_off\n");
   EXPECT_EQ(complete("flopwatch completion z", 2), "zsh\n");
   std::filesystem::remove(path);
 }

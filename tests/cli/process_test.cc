@@ -90,6 +90,9 @@ class Process {
   void Signal(int signal) const { kill(pid_, signal); }
   // As the program was started with it (of GLIBC_TUNABLES, libc may have put an end to each entry).
   std::string Environment() const { return ReadText(fmt::format("/proc/{}/environ", pid_)); }
+  std::string Proc(std::string_view file) const {
+    return ReadText(fmt::format("/proc/{}/{}", pid_, file));
+  }
   int Wait() {
     int status = 0;
     waitpid(std::exchange(pid_, -1), &status, 0);
@@ -108,6 +111,50 @@ std::string Exposition() {
       "HBM3\",hpc_job=\"77\"} ";
   return "DCGM_FI_PROF_PIPE_TENSOR_ACTIVE" + labels + "0.5\nDCGM_FI_DEV_SM_CLOCK" + labels +
          "1830\nDCGM_FI_DEV_GPU_UTIL" + labels + "99\nDCGM_FI_DEV_POWER_USAGE" + labels + "600\n";
+}
+
+// A start that is refused leaves nothing behind, whatever was wrong.
+TEST(Serve, WhatIsWrongIsFoundBeforeAnythingIsMade) {
+  const Folder folder;
+  std::ofstream(folder / "jobs.csv") << "this is no jobs file\n";
+  std::ofstream(folder / "targets.toml") << "targets = [\n";
+  const FakeServer taken;
+  const std::string data = folder / "data", port = taken.url().substr(taken.url().rfind(':') + 1);
+  std::ofstream(folder / "site.toml") << "[scrape]\ninterval = \"soon\"\n";
+  const std::vector<std::pair<std::vector<std::string>, std::string>> wrong = {
+      {{"--jobs-file", folder / "jobs.csv"}, "jobs.csv"},
+      {{"--jobs-file", folder / "none.csv"}, "none.csv"},
+      {{"--targets-file", folder / "targets.toml"}, "targets.toml"},
+      {{"--targets-file", folder / "none.toml"}, "none.toml"},
+      {{"--target", "gpu[001-"}, "gpu[001-"},
+      {{"--http-sd", "not a url"}, "not a url"},
+      {{"--listen", "127.0.0.1:" + port}, port},
+      {{"--port-file", folder / "nowhere/port"}, "nowhere"},
+      {{"--config", folder / "site.toml"}, "soon"}};
+  for (const auto& [options, named] : wrong) {
+    std::vector<std::string> args = {"serve", "--data-dir", data, "--listen", "127.0.0.1:0"};
+    if (options[0] == "--listen") args.resize(3);
+    args.insert(args.end(), options.begin(), options.end());
+    const std::string log = folder / "log";
+    Process serve(args, log);
+    EXPECT_NE(serve.Wait(), 0) << options[0];
+    EXPECT_THAT(ReadText(log), HasSubstr("error: ")) << options[0];
+    EXPECT_THAT(ReadText(log), HasSubstr(named)) << options[0];
+    EXPECT_FALSE(std::filesystem::exists(data)) << options[0] << " " << options[1];
+  }
+}
+
+// "exe" it would be called after it started itself again on large pages.
+TEST(Serve, PsShowsItsName) {
+  const Folder folder;
+  Process serve({"serve", "--data-dir", folder / "data", "--listen", "127.0.0.1:0", "--target",
+                 "127.0.0.1:1", "--port-file", folder / "port"},
+                folder / "log");
+  ASSERT_TRUE(Eventually([&] { return std::filesystem::exists(folder / "port"); }));
+  EXPECT_EQ(serve.Proc("comm"), "flopwatch\n");
+  EXPECT_THAT(serve.Proc("cmdline"), HasSubstr("flopwatch"));
+  serve.Signal(SIGTERM);
+  EXPECT_EQ(serve.Wait(), 0);
 }
 
 TEST(Serve, StartsTakesSamplesStopsCleanlyAndLeavesAReadableStore) {

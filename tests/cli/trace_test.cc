@@ -305,6 +305,18 @@ TEST_F(TraceCommand, ACutStepReadsBackAndMergedRanksStayApart) {
   const Outcome merged = Run({"merge", Path(), "-O", Path("all.json")});
   ASSERT_EQ(merged.code, 0) << merged.err;
   EXPECT_TRUE(Json::Parse(ReadText(Path("all.json"))).ok());
+  // A name that ends in .gz is one of gzip, and holds the same.
+  const std::string plain = ReadText(Path("all.json"));
+  std::filesystem::remove(Path("all.json"));  // it would be one of the files that are merged
+  ASSERT_EQ(Run({"merge", Path(), "-O", Path("all.json.gz")}).code, 0);
+  const std::string packed = ReadText(Path("all.json.gz"));
+  EXPECT_EQ(packed.substr(0, 2), "\x1f\x8b");
+  std::string unpacked;
+  FILE* gunzip = popen(("gzip -dc " + Path("all.json.gz")).c_str(), "r");
+  for (char c[4096]; const size_t n = std::fread(c, 1, sizeof c, gunzip);) unpacked.append(c, n);
+  EXPECT_EQ(pclose(gunzip), 0);
+  EXPECT_EQ(unpacked, plain);
+  std::filesystem::remove(Path("all.json.gz"));
   EXPECT_EQ(Run({"cut", Path("rank0.json"), "--step", "99", "-O", Path("none.json")}).code, 5);
   EXPECT_FALSE(std::filesystem::exists(Path("none.json")));
   EXPECT_EQ(Run({"cut", Path("rank0.json")}).code, 2);

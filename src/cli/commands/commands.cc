@@ -30,6 +30,7 @@ const std::vector<CommandEntry>& Commands() {
       {"config", AddConfig},
       {"doctor", AddDoctor},
       {"completion", AddCompletion},
+      {"help", AddHelp},
       {"version", AddVersion},
   };
   return *commands;

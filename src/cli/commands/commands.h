@@ -31,6 +31,7 @@ Args AddSimulate(Args app, Run* run);
 Args AddConfig(Args app, Run* run);
 Args AddDoctor(Args app, Run* run);
 Args AddCompletion(Args app, Run* run);
+Args AddHelp(Args app, Run* run);
 Args AddVersion(Args app, Run* run);
 
 }  // namespace flopwatch::cli

@@ -303,7 +303,8 @@ Args AddDivergence(Args app, Run* run) {
   sub.Flag("--flagged", o->flagged, "Jobs with an alarm alone").Excludes(job);
   AddPageOptions(
       sub, &o->page, "jobs",
-      "divergence, ratio, mfu, ofu, gpus, gpu_seconds or job; largest first, :asc turns it round");
+      "divergence, ratio, mfu, ofu, gpus, gpu_seconds or job; largest first, :asc turns it round",
+      {"divergence", "ratio", "mfu", "ofu", "gpus", "gpu_seconds", "job"});
   sub.Flag("--exact", o->exact,
            "OFU from raw samples, cut at the ends of each job's window; reads raw samples");
   sub.Flag("--strict", o->strict, "Alarm on the thresholds alone, also for small jobs");

@@ -483,7 +483,9 @@ Args AddImportLog(Args app, Run* run) {
              "Log of Megatron-LM or torchtitan, or JSON lines; also gzip; - is standard input")
       .Required();
   sub.Option("--job ID", o->job, "Whose it is: job id, or namespace/pod").Required();
-  sub.Option("--format NAME", o->format, "auto, megatron, torchtitan, jsonl").ShowDefault();
+  sub.Option("--format NAME", o->format, "auto, megatron, torchtitan, jsonl")
+      .Suggest({"auto", "megatron", "torchtitan", "jsonl"})
+      .ShowDefault();
   sub.Option("--gpus N", o->gpus, "GPUs of the job, where the log does not say")
       .Range(int64_t{1}, int64_t{100'000'000});
   sub.Option("--gpu NAME", o->claim.gpu, "Their model, for the peak: \"H100 SXM\", B200");

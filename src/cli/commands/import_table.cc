@@ -199,6 +199,8 @@ Args AddImportTable(Args app, Run* run) {
   sub.Option("--by WAYS", o->by,
              "Divide the summary: jobs by user, account, partition, qos, workflow, state, size or "
              "hour; a series by pool, part, hour or day")
+      .Suggest({"user", "account", "partition", "qos", "workflow", "state", "size", "hour", "pool",
+                "part", "day"})
       .Delimiter(',')
       .OneWord();
   sub.Option("--as-of TIME", o->as_of,

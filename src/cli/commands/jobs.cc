@@ -85,8 +85,13 @@ Status RunJob(Context& context, const JobOptions& o) {
   if (context.for_people()) {
     JobCardOptions card;
     card.view = context.view();
+    card.whole_life = o.window.from.empty() && o.window.to.empty();
     card.max_gpus = o.gpus == 0 ? SIZE_MAX : static_cast<size_t>(o.gpus);
     context.Out(JobCard(answer, card));
+    return absl::OkStatus();
+  }
+  if (context.format() == OutputFormat::kJson && !context.picks_columns()) {
+    context.Out(JobDocument(answer));
     return absl::OkStatus();
   }
   return context.Write(JobGpusTable(answer));
@@ -110,7 +115,9 @@ Args AddJobs(Args app, Run* run) {
       sub, &o->page, "jobs",
       "gpu_seconds, ofu, lost (hours), coverage, duty, power, gpus, job, user, or a loss "
       "of \"flopwatch sankey\": unmeasured, allocated_idle, sm_idle, tensor_idle, "
-      "below_full_clock; largest first, :asc turns it round");
+      "below_full_clock; largest first, :asc turns it round",
+      {"gpu_seconds", "ofu", "lost", "coverage", "duty", "power", "gpus", "job", "user",
+       "unmeasured", "allocated_idle", "sm_idle", "tensor_idle", "below_full_clock"});
   sub.Flag("--exact", o->exact,
            "Join every sample with the interval table, for jobs named late; reads raw samples");
   sub.Footer(
@@ -128,7 +135,7 @@ Args AddJob(Args app, Run* run) {
       app.Command("job", "One job on a card: OFU, where its GPU-hours went, its GPUs, what to do");
   auto o = std::make_shared<JobOptions>();
   sub.Option("job ID", o->job, "Job id, or namespace/pod").Required();
-  AddWindowOptions(sub, &o->window, "-1h");
+  AddWindowOptions(sub, &o->window, "an hour before the end; without either, the job's life");
   sub.Option("--step DURATION", o->step, "Step of the series: 1m, 10m, 1h");
   sub.Option("--gpus N", o->gpus, "Lines of single GPUs on the card, lowest OFU first; 0 = all")
       .NotNegative()
@@ -139,6 +146,8 @@ Args AddJob(Args app, Run* run) {
       "  flopwatch job 2115078\n"
       "  flopwatch job team-a/train-0 --from -1d\n"
       "  flopwatch job 2115078 -o csv > gpus.csv        one row a GPU\n"
+      "  flopwatch job 2115078 -o json                  job, usage, notes, mfu and gpus, one "
+      "object\n"
       "  flopwatch job 2115078 -o table | mail -s \"your job\" alice");
   *run = [o](Context& context) { return RunJob(context, *o); };
   return sub;

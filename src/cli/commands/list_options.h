@@ -52,10 +52,10 @@ struct PageOptions {
   }
 };
 
-// `what`: "jobs"; the values in *o are the defaults.
+// `what`: "jobs"; `sorts`: what --sort takes, for completion; the values in *o are the defaults.
 inline void AddPageOptions(Args sub, PageOptions* o, std::string_view what,
-                           const std::string& fields) {
-  sub.Option("--sort FIELD", o->sort, fields).ShowDefault();
+                           const std::string& fields, const std::vector<std::string>& sorts) {
+  sub.Option("--sort FIELD", o->sort, fields).Suggest(sorts).ShowDefault();
   sub.Option("--limit N", o->limit, "At most so many " + std::string(what))
       .Range(1, 10'000)
       .ShowDefault();

@@ -93,7 +93,8 @@ Args AddGpus(Args app, Run* run) {
   sub.Option("--model NAME", o->model, "GPUs of this model alone, as reported");
   AddPageOptions(sub, &o->page, "GPUs",
                  "node, gpu, ofu, tensor, duty, power, memory, temperature or age; :asc and :desc "
-                 "turn it round");
+                 "turn it round",
+                 {"node", "gpu", "ofu", "tensor", "duty", "power", "memory", "temperature", "age"});
   sub.Footer(
       "Examples:\n"
       "  flopwatch gpus --node n042\n"

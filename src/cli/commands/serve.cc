@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
@@ -309,6 +310,17 @@ void Watch(Context& context, const BlockedSignals& signals, server::Server& serv
   if (progress) context.impl()->streams.err("\r\x1b[K");
 }
 
+// Whether it can be written is known before the server is there.
+Status CheckPortFile(const std::string& path) {
+  if (path.empty()) return absl::OkStatus();
+  const std::string folder = std::filesystem::absolute(path).parent_path().string();
+  if (access(folder.c_str(), W_OK) == 0) return absl::OkStatus();
+  return FailedPrecondition(
+      "cannot write the port to {}: {} is no folder that can be written to; name another with "
+      "--port-file",
+      path, folder);
+}
+
 Status RunServe(Context& context, const ServeOptions& o) {
   SetFlags(context, o);
   FW_ASSIGN_OR_RETURN(const std::string listen_text, context.Config("server.listen"));
@@ -321,6 +333,7 @@ Status RunServe(Context& context, const ServeOptions& o) {
         listen_text, kDefaultListen));
   }
   FW_RETURN_IF_ERROR(SetLogLevelOf(context));
+  FW_RETURN_IF_ERROR(CheckPortFile(o.port_file));
   FW_ASSIGN_OR_RETURN(const server::ServerOptions options, ServerOptionsOf(context, listen));
   const BlockedSignals signals;
   FW_ASSIGN_OR_RETURN(const std::unique_ptr<server::Server> server, server::Server::Start(options));

@@ -242,7 +242,9 @@ Args AddSimulate(Args app, Run* run) {
   Args fleet = simulate.Command(
       "fleet", "Serve the exporters of a simulated fleet, or write its history into a store");
   fleet.Option("--gpus N", o->gpus, "GPUs").ShowDefault();
-  fleet.Option("--preset NAME", o->preset, "research, llm, serving or seren").ShowDefault();
+  fleet.Option("--preset NAME", o->preset, "research, llm, serving or seren")
+      .Suggest({"research", "llm", "serving", "seren"})
+      .ShowDefault();
   fleet.Option("--seed S", o->seed, "The same seed gives the same fleet").ShowDefault();
   fleet.Option("--hours H", o->hours, "Length of the simulated time").ShowDefault();
   fleet.Option("--start TIME", o->start,
@@ -250,10 +252,12 @@ Args AddSimulate(Args app, Run* run) {
   fleet.Option("--interval DURATION", o->interval, "Collect interval of the exporters")
       .ShowDefault();
   fleet.Option("--fields 20|100", o->fields, "Fields a GPU: 20 or 100").ShowDefault();
-  fleet.Option("--faults SET", o->faults,
-               "none, telemetry (lost, blank, late samples), all (and hosts, GPUs, jobs fail), "
-               "scheduler (and jobs are requeued, preempted, suspended, nodes maintained); "
-               "default: all, with --scheduler scheduler");
+  fleet
+      .Option("--faults SET", o->faults,
+              "none, telemetry (lost, blank, late samples), all (and hosts, GPUs, jobs fail), "
+              "scheduler (and jobs are requeued, preempted, suspended, nodes maintained); "
+              "default: all, with --scheduler scheduler")
+      .Suggest({"none", "telemetry", "all", "scheduler"});
   fleet
       .Option("--incidents KIND=N", o->incidents,
               "Plant N of a kind, with truth; KIND=N,KIND=N; `list` has the kinds")

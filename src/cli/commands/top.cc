@@ -348,6 +348,7 @@ Args AddTop(Args app, Run* run) {
   sub.Flag("--once", o->once, "One frame with every job, then exit; for a pipe or a cron mail");
   sub.Option("--interval DURATION", o->interval, "Time between refreshes, 1s to 5m").ShowDefault();
   sub.Option("--sort NAME", o->sort, "Order of the jobs: lost, ofu, gpus, duty, power, user or job")
+      .Suggest({"lost", "ofu", "gpus", "duty", "power", "user", "job"})
       .ShowDefault();
   sub.Option("--filter TEXT", o->filter,
              "Jobs and GPUs with this text in job, user, workflow or node");

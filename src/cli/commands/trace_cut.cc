@@ -10,6 +10,7 @@
 
 #include "cli/commands/trace.h"
 #include "cli/commands/trace_input.h"
+#include "net/http.h"
 #include "trace/analysis/critical_path.h"
 #include "trace/export/chrome.h"
 
@@ -23,7 +24,11 @@ struct CutOptions {
   bool no_align = false, no_arrows = false, critical_path = false;
 };
 
-// A file beside the target that takes its name once it is whole; "-" is standard output.
+constexpr size_t kGzipBytes = 4u << 20;  // of what is packed as one gzip member
+constexpr int kGzipLevel = 6;
+
+// A file beside the target that takes its name once it is whole; "-" is standard output. A name
+// that ends in .gz is one of gzip, as every program that reads traces takes it.
 class PieceWriter {
  public:
   static StatusOr<std::unique_ptr<PieceWriter>> Open(Context& context, const std::string& path) {
@@ -44,6 +49,33 @@ class PieceWriter {
       context_.Out(text);
       return absl::OkStatus();
     }
+    if (!packs_) return Put(text);
+    buffer_ += text;
+    return buffer_.size() < kGzipBytes ? absl::OkStatus() : Pack();
+  }
+  Status Close() {
+    if (fd_ < 0) return absl::OkStatus();
+    if (packs_) FW_RETURN_IF_ERROR(Pack());
+    const int closed = ::close(fd_);
+    fd_ = -1;
+    if (closed == 0 && ::rename(temporary_.c_str(), path_.c_str()) == 0) return absl::OkStatus();
+    const Status status = Failed("write");
+    ::unlink(temporary_.c_str());
+    return status;
+  }
+  uint64_t bytes() const { return bytes_; }  // of the file
+
+ private:
+  PieceWriter(Context& context, std::string path)
+      : context_(context), path_(std::move(path)), packs_(path_.ends_with(".gz")) {}
+  // Members of gzip one after the other are one gzip file (RFC 1952, 2.2).
+  Status Pack() {
+    const std::string packed = net::Gzip(buffer_, kGzipLevel);
+    buffer_.clear();
+    return Put(packed);
+  }
+  Status Put(std::string_view text) {
+    bytes_ += text.size();
     while (!text.empty()) {
       const ssize_t n = ::write(fd_, text.data(), text.size());
       if (n < 0 && errno == EINTR) continue;
@@ -52,18 +84,6 @@ class PieceWriter {
     }
     return absl::OkStatus();
   }
-  Status Close() {
-    if (fd_ < 0) return absl::OkStatus();
-    const int closed = ::close(fd_);
-    fd_ = -1;
-    if (closed == 0 && ::rename(temporary_.c_str(), path_.c_str()) == 0) return absl::OkStatus();
-    const Status status = Failed("write");
-    ::unlink(temporary_.c_str());
-    return status;
-  }
-
- private:
-  PieceWriter(Context& context, std::string path) : context_(context), path_(std::move(path)) {}
   Status Failed(std::string_view what) const {
     return absl::UnavailableError(
         fmt::format("cannot {} {}: {}", what, path_, std::generic_category().message(errno)));
@@ -71,7 +91,9 @@ class PieceWriter {
 
   Context& context_;
   const std::string path_;
-  std::string temporary_;
+  const bool packs_;
+  std::string temporary_, buffer_;
+  uint64_t bytes_ = 0;
   int fd_ = -1;
 };
 
@@ -106,14 +128,16 @@ Status RunCut(Context& context, const CutOptions& o) {
   if (o.out != "-") {
     context.Say(fmt::format(
         "wrote {} ({}, {} rows of {} {}); open it at ui.perfetto.dev or chrome://tracing", o.out,
-        HumanCell(static_cast<double>(written.bytes), ColumnFormat::kBytes), written.rows,
+        HumanCell(static_cast<double>(file->bytes()), ColumnFormat::kBytes), written.rows,
         written.ranks.size(), written.ranks.size() == 1 ? "rank" : "ranks"));
   }
   return absl::OkStatus();
 }
 
 void AddCommon(Args sub, const std::shared_ptr<CutOptions>& o) {
-  sub.Option("-O,--out FILE", o->out, "File to write; - is standard output").Required();
+  sub.Option("-O,--out FILE", o->out,
+             "File to write, gzip where its name ends in .gz; - is standard output")
+      .Required();
   sub.Flag("--no-align", o->no_align,
            "Keep the clocks of several ranks as recorded, instead of aligning them on collectives");
   sub.Flag("--no-arrows", o->no_arrows, "Leave out the arrows from launches to GPU work");
@@ -144,7 +168,7 @@ Args AddTraceMerge(Args trace, Run* run) {
   AddCommon(sub, o);
   sub.Footer(
       "Examples:\n"
-      "  flopwatch trace merge traces/ -O all.json\n"
+      "  flopwatch trace merge traces/ -O all.json.gz\n"
       "  flopwatch trace merge rank0.json.gz rank7.json.gz -O two.json");
   *run = [o](Context& context) { return RunCut(context, *o); };
   return sub;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <set>
 
+#include "base/json_copy.h"
 #include "base/table.h"
 #include "cli/views/columns.h"
 #include "cli/views/usage.h"
@@ -17,7 +18,8 @@ constexpr int kValue = 17;
 
 std::string Dash(std::string text) { return text.empty() ? "-" : text; }
 
-std::string Header(const Json& job, const Json& answer, const ViewOptions& v) {
+std::string Header(const Json& job, const Json& answer, const JobCardOptions& options) {
+  const ViewOptions& v = options.view;
   const UsageView u = UsageView::From(job["usage"]);
   std::set<std::string> nodes, models;
   for (const Json& g : answer["gpus"].array()) {
@@ -43,8 +45,8 @@ std::string Header(const Json& job, const Json& answer, const ViewOptions& v) {
   if (ended) when += " " + Minute(*ended) + " UTC";
   if (started) when += ", started " + Minute(*started) + " UTC";
   line(when);
-  line(fmt::format("window {} · {} GPU-h", WindowView::From(answer["window"]).Text(),
-                   GpuHours(u.gpu_seconds)));
+  line(fmt::format("{}: {} · {} GPU-h", options.whole_life ? "window, the job's life" : "window",
+                   WindowView::From(answer["window"]).Text(), GpuHours(u.gpu_seconds)));
   return out;
 }
 
@@ -251,6 +253,31 @@ std::vector<query::Note> AdviceFor(const Json& answer) {
   return out;
 }
 
+std::string JobDocument(const Json& answer) {
+  std::string out;
+  JsonWriter json(&out);
+  const auto copy = [&json](std::string_view name, const Json& value) {
+    json.Key(name);
+    WriteJson(json, value);
+  };
+  json.BeginObject();
+  copy("window", answer["window"]);
+  json.Key("job").BeginObject();
+  for (const auto& [name, value] : answer["job"].object())
+    if (name != "usage") copy(name, value);
+  json.EndObject();
+  copy("usage", answer["job"]["usage"]);
+  copy("notes", answer["notes"]);
+  json.Key("mfu").BeginObject();
+  copy("reported", answer["application"]);
+  copy("reason", answer["application_reason"]);
+  copy("alarm", answer["mfu_alarm"]);
+  json.EndObject();
+  copy("gpus", answer["gpus"]);
+  json.EndObject();
+  return out + "\n";
+}
+
 std::string ApplicationCard(const Json& answer, const ViewOptions& v) {
   std::string out = Paint(v, Tone::kBold, "Job " + answer["job"].text()) + "\n";
   out +=
@@ -285,7 +312,7 @@ Table ApplicationTable(const Json& answer) {
 std::string JobCard(const Json& answer, const JobCardOptions& options) {
   const ViewOptions& v = options.view;
   const Json& job = answer["job"];
-  std::string out = Header(job, answer, v) + "\n" + Bars(job, answer, v);
+  std::string out = Header(job, answer, options) + "\n" + Bars(job, answer, v);
   if (const std::string where = WhereItWent(job, v); !where.empty()) {
     out += "\n" + Paint(v, Tone::kBold, "Where the GPU-hours went") + "\n" + where;
   }

@@ -16,10 +16,13 @@ std::vector<query::Note> AdviceFor(const Json& answer);
 
 struct JobCardOptions {
   ViewOptions view;
-  size_t max_gpus = 8;  // lines of single GPUs, lowest OFU first
+  size_t max_gpus = 8;      // lines of single GPUs, lowest OFU first
+  bool whole_life = false;  // the window is the job's life, because none was asked for
 };
 // `answer` is that of GET /api/v1/jobs/{job}.
 std::string JobCard(const Json& answer, const JobCardOptions& options);
+// The same as one JSON document: window, job, usage, notes, mfu, gpus.
+std::string JobDocument(const Json& answer);
 // A job that no GPU was seen with: `answer` is of GET /api/v1/jobs/{job}/application.
 std::string ApplicationCard(const Json& answer, const ViewOptions& view);
 Table ApplicationTable(const Json& answer);  // a row a claim
