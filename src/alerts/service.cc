@@ -1,5 +1,7 @@
 #include "alerts/service.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -28,6 +30,9 @@ StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options,
     FW_ASSIGN_OR_RETURN(line->receiver, MakeReceiver(receiver));
     line->kind = receiver.kind;
     line->name = receiver.name.empty() ? receiver.kind : receiver.name;
+    // Names tell receivers apart in /metrics.
+    const auto same = std::ranges::count(service->lines_, line->kind, &Line::kind);
+    if (receiver.name.empty() && same > 0) line->name += fmt::format("-{}", same + 1);
     line->least = receiver.least;
     service->lines_.push_back(std::move(line));
   }

@@ -150,7 +150,7 @@ Api::Impl::Impl(ApiSources sources)
   AddAlertRoutes(&query, sources.alert_service, &table);
   AddMetricsRoute(
       {&memory, pipeline, sources.scraper, traces, store_stats, sources.version, started, &door,
-       sources.http_stats, sources.scheduler},
+       sources.http_stats, sources.scheduler, sources.alert_service},
       [kept = &*fleet_metrics] { return kept->AtHand(); },
       [this, render] { return memory.IsLarge() ? fleet_metrics->Get() : render(); }, &table);
   AddPageRoutes(page_files, &table);

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <ctime>
 #include <fstream>
+#include <map>
 #include <utility>
 
 #include "base/text.h"
@@ -144,6 +145,18 @@ constexpr MetricInfo kMetrics[] = {
      "Jobs that were gone at a look without having been seen to end."},
     {"flopwatch_scheduler_refused_records", "gauge",
      "Records of the last look that could not be read, by reason."},
+    {"flopwatch_alerts", "gauge", "Alerts that fire, by rule and severity."},
+    {"flopwatch_alerts_not_told", "gauge", "Of those, silenced and inhibited ones."},
+    {"flopwatch_alert_rounds_total", "counter", "Rounds of the rules."},
+    {"flopwatch_alert_round_duration_seconds", "gauge", "Duration of the last round."},
+    {"flopwatch_alert_last_round_age_seconds", "gauge", "Time since the last round."},
+    {"flopwatch_alert_refused_total", "counter", "Alerts that there was no room for."},
+    {"flopwatch_alert_state_errors_total", "counter",
+     "Times that the state of the alerts could not be written."},
+    {"flopwatch_alert_queue", "gauge", "Transitions that a receiver has not had yet."},
+    {"flopwatch_alert_sent_total", "counter", "Transitions that a receiver took."},
+    {"flopwatch_alert_send_failures_total", "counter",
+     "Tries without success (failed), and transitions given up (refused), by receiver."},
     {"flopwatch_http_connections", "gauge", "Connections open now."},
     {"flopwatch_http_ended_connections_total", "counter",
      "Connections ended by the server, by reason: evicted (the client of another one waited), "
@@ -526,6 +539,36 @@ void SchedulerMetrics(Page& page, const discovery::SchedulerHealth& s, Micros no
   for (const auto& [reason, count] : s.refused) page.Sample(count, {{"reason", reason}});
 }
 
+void AlertMetrics(Page& page, const alerts::Service* service, Micros now) {
+  const alerts::Service::Stats s = service == nullptr ? alerts::Service::Stats() : service->stats();
+  std::map<std::pair<std::string, alerts::Severity>, int64_t> firing;
+  if (service != nullptr)
+    for (const alerts::Alert& a : service->Alerts(/*resolved=*/false))
+      ++firing[{a.rule, a.severity}];
+  page.Begin("flopwatch_alerts");
+  for (const auto& [of, n] : firing)
+    page.Sample(n, {{"rule", of.first}, {"severity", alerts::SeverityName(of.second)}});
+  page.Begin("flopwatch_alerts_not_told");
+  page.Sample(s.engine.silenced, {{"reason", "silenced"}});
+  page.Sample(s.engine.inhibited, {{"reason", "inhibited"}});
+  page.One("flopwatch_alert_rounds_total", s.engine.rounds);
+  page.One("flopwatch_alert_round_duration_seconds", s.last_round_s);
+  page.Maybe("flopwatch_alert_last_round_age_seconds",
+             s.engine.last_round > 0 ? std::optional<double>(ToSeconds(now - s.engine.last_round))
+                                     : std::nullopt);
+  page.One("flopwatch_alert_refused_total", s.engine.refused_alerts);
+  page.One("flopwatch_alert_state_errors_total", s.state_errors);
+  page.Begin("flopwatch_alert_queue");
+  for (const alerts::ReceiverStats& r : s.receivers) page.Sample(r.queued, {{"receiver", r.name}});
+  page.Begin("flopwatch_alert_sent_total");
+  for (const alerts::ReceiverStats& r : s.receivers) page.Sample(r.sent, {{"receiver", r.name}});
+  page.Begin("flopwatch_alert_send_failures_total");
+  for (const alerts::ReceiverStats& r : s.receivers) {
+    page.Sample(r.failed, {{"receiver", r.name}, {"reason", "failed"}});
+    page.Sample(r.refused, {{"receiver", r.name}, {"reason", "refused"}});
+  }
+}
+
 void HttpMetrics(Page& page, const DoorCounts& door, const net::ServerStats& stats) {
   page.One("flopwatch_http_connections", stats.connections);
   const auto count = [&page](std::string_view reason, uint64_t n) {
@@ -572,6 +615,7 @@ void RenderServerMetrics(const ServerMetrics& of, bool per_gpu, std::string* out
   HttpMetrics(page, *of.door, of.http_stats ? of.http_stats() : net::ServerStats());
   SchedulerMetrics(
       page, of.scheduler != nullptr ? of.scheduler->Health() : discovery::SchedulerHealth(), Now());
+  AlertMetrics(page, of.alert_service, of.memory->now());
   TraceMetrics(page, of.traces != nullptr ? of.traces->stats() : uploads::TraceLibraryStats());
 }
 

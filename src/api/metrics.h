@@ -9,6 +9,7 @@
 #include <string>
 #include <string_view>
 
+#include "alerts/service.h"
 #include "discovery/slurm_books.h"
 #include "ingest/pipeline.h"
 #include "net/scraper.h"
@@ -48,6 +49,7 @@ struct ServerMetrics {
   const DoorCounts* door;
   std::function<net::ServerStats()> http_stats;  // empty where no server listens
   const discovery::SlurmBooks* scheduler;        // null where nobody asks one
+  const alerts::Service* alert_service;          // null where there are no rules
 };
 // `per_gpu` adds flopwatch_gpu_ofu_ratio, a series a GPU.
 void RenderServerMetrics(const ServerMetrics& of, bool per_gpu, std::string* out);

@@ -27,6 +27,7 @@ constexpr Text kAlertRule("rule", "Only of this rule.");
 constexpr Text kAlertJob("job", "Only of this job.");
 constexpr Text kAlertNode("node", "Only of this node.");
 constexpr Text kReplayRule("rule", "Only this rule; all that are on where none is given.");
+constexpr Integer kReplayEvery("every_s", 1, 3600, 15, "Seconds between two rounds.");
 constexpr std::string_view kNoServer =
     "alerts are those of a running server: start flopwatch serve, or ask for the replay of what is "
     "stored with flopwatch alerts test";
@@ -179,6 +180,7 @@ Result ReplayRules(const query::Query& query, const alerts::Service* service, co
     FW_RETURN_IF_ERROR(alerts::AddRules(body["rules"].text(), "rules", &options.rules));
   }
   options.engine.grace = 0;
+  options.interval = args[kReplayEvery] * kMicrosPerSecond;
   if (const auto name = args[kReplayRule]) {
     const auto rule = std::ranges::find(options.rules, *name, &alerts::Rule::name);
     if (rule == options.rules.end()) {
@@ -257,12 +259,12 @@ void AddAlertRoutes(const query::Query* query, alerts::Service* service, RouteTa
                  {&kAlertState, &kAlertRule, &kAlertJob, &kAlertNode},
                  {Ok("Alerts"), BadParameter(), none}),
              {}, [service](const Call& call) { return ListAlerts(service, call.args); });
-  table->Add(
-      Slow(Post(
-          "/api/v1/alerts/replay", "replayAlerts",
-          "The rules over what is stored: what would have fired", {&kFrom, &kTo, &kReplayRule},
-          {Ok("AlertReplay"), BadParameter(), OtherSite(), NoneNear()}, {{kJsonType, "NewRules"}})),
-      {}, [query, service](const Call& call) { return ReplayRules(*query, service, call); });
+  table->Add(Slow(Post("/api/v1/alerts/replay", "replayAlerts",
+                       "The rules over what is stored: what would have fired",
+                       {&kFrom, &kTo, &kReplayRule, &kReplayEvery},
+                       {Ok("AlertReplay"), BadParameter(), OtherSite(), NoneNear()},
+                       {{kJsonType, "NewRules"}})),
+             {}, [query, service](const Call& call) { return ReplayRules(*query, service, call); });
   table->Add(Get("/api/v1/alerts/rules", "listAlertRules",
                  "The rules, and the quantities that a rule may name", {}, {Ok("AlertRules")}),
              {}, [service](const Call&) { return ListRules(service); });

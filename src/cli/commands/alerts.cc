@@ -23,6 +23,7 @@ struct AlertsOptions {
   std::string rule, job, node, test, rules_file;
   WindowOptions window;
   std::vector<std::string> matchers;
+  int64_t every_s = 15;
   std::string length, until, owner, comment, weekly, silence;
 };
 
@@ -158,6 +159,7 @@ Status Test(Context& context, const AlertsOptions& o) {
   QueryString query("/api/v1/alerts/replay");
   query.Add("from", o.window.from.empty() ? "-1d" : o.window.from).Add("to", o.window.to);
   if (o.test != "all") query.Add("rule", o.test);
+  query.Add("every_s", std::to_string(o.every_s));
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiPost(query.text(), request));
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
   context.Say(fmt::format("{} to {}: {} rows in {} rounds, {} alerts", answer["from"].text(),
@@ -223,6 +225,8 @@ Args AddAlerts(Args app, Run* run) {
   Args test = alerts.Command("test", "The rules over what is stored: what would have fired");
   test.Option("RULE", o->test, "A rule's name, or all").Required();
   test.Option("--alert-rules FILE", o->rules_file, "With the rules of this TOML file");
+  test.Option("--every SECONDS", o->every_s, "Seconds between two rounds (default 15)")
+      .Range(1, 3600);
   AddWindowOptions(test, &o->window, "-1d");
   Args silence = alerts.Command("silence", "Nobody is told of some alerts for a while");
   silence.Option("MATCH", o->matchers, "LABEL=PATTERN or LABEL!=PATTERN; * is any text").Required();

@@ -65,7 +65,9 @@ StatusOr<TopAnswers> Ask(Context& context, const TopUi& ui, const std::string& n
   }
   FW_ASSIGN_OR_RETURN(a.gpus, get(gpus));
   if (ui.level == Level::kJob) {
-    FW_ASSIGN_OR_RETURN(a.detail, get(QueryString("/api/v1/jobs/" + net::PercentEncode(ui.job))));
+    FW_ASSIGN_OR_RETURN(
+        a.detail,
+        get(QueryString("/api/v1/jobs/" + net::PercentEncode(ui.job)).Add("from", "-1h")));
     a.detail_id = ui.job;
   } else if (ui.level == Level::kGpu) {
     QueryString gpu("/api/v1/gpus/" + net::PercentEncode(ui.gpu));
