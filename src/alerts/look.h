@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -81,7 +82,7 @@ class Look {
   const query::Memory& memory_;
   std::vector<Board> boards_;  // by entity id
   std::vector<std::string> nodes_of_;
-  uint64_t nodes_version_ = 0;
+  std::optional<uint64_t> nodes_version_;           // of the registry that nodes_of_ is of
   absl::flat_hash_map<std::string, int32_t> xids_;  // of a state: by UUID
   absl::flat_hash_map<std::string, Ring> jobs_;     // by key
   Ring fleet_;

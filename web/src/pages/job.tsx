@@ -415,7 +415,7 @@ export function JobPage({ job }: { job: string }) {
                     </div>
                     <div>
                       <dt>GPUs</dt>
-                      <dd>{fixed(j.usage.gpus, 0)}</dd>
+                      <dd>{fixed(data.gpus.length || j.usage.gpus, 0)}</dd>
                     </div>
                     <div>
                       <dt>Started</dt>
