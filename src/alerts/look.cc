@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <tuple>
 #include <utility>
 
 #include "base/json_writer.h"
@@ -60,24 +61,31 @@ Look::Board& Look::BoardOf(int32_t entity) {
   return board;
 }
 
-const std::string& Look::NodeOf(int32_t entity) {
-  static const std::string kNone;
-  const auto at = static_cast<size_t>(entity);
-  return at < nodes_of_.size() ? nodes_of_[at] : kNone;
+// Names of nodes are compared once, not in every round.
+void Look::NameNodes() {
+  const uint64_t version = memory_.registry().version();
+  if (nodes_version_ == version) return;
+  nodes_version_ = version;
+  nodes_.clear();
+  node_of_.clear();
+  absl::flat_hash_map<std::string, int32_t> known;
+  memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
+    const auto at = static_cast<size_t>(e.id);
+    if (at >= node_of_.size()) node_of_.resize(at + 1, -1);
+    if (e.labels.node.empty()) return;
+    const auto [node, is_new] =
+        known.try_emplace(e.labels.node, static_cast<int32_t>(nodes_.size()));
+    if (is_new) nodes_.push_back(e.labels.node);
+    node_of_[at] = node->second;
+  });
 }
 
 void Look::Take(Micros now, Round* round) {
   round->ts = now;
   for (Subjects& subjects : round->subjects) subjects.Clear();
+  accounts_.reset();
   round->who = [this](Scope scope, size_t row) { return WhoOf(scope, row); };
-  if (const uint64_t version = memory_.registry().version(); version != nodes_version_) {
-    nodes_version_ = version;
-    memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
-      const auto at = static_cast<size_t>(e.id);
-      if (at >= nodes_of_.size()) nodes_of_.resize(at + 1);
-      nodes_of_[at] = e.labels.node;
-    });
-  }
+  NameNodes();
   CopyGpus();
   TakePeers(now);
   TakeGpus(now, round);
@@ -97,10 +105,19 @@ void Look::CopyGpus() {
 
 void Look::TakePeers(Micros now) {
   peers_.clear();
+  peers_of_.assign(gpus_.size(), nullptr);
   const Micros silent_after = memory_.silent_after();
-  for (const GpuNow& gpu : gpus_) {
+  Peers* last = nullptr;
+  int32_t last_set = 0;
+  for (size_t row = 0; row < gpus_.size(); ++row) {
+    const GpuNow& gpu = gpus_[row];
     if (gpu.job_set == 0) continue;
-    Peers& p = peers_[gpu.job_set];
+    if (gpu.job_set != last_set) {  // a job's GPUs are often in a row
+      last_set = gpu.job_set;
+      last = &peers_[last_set];
+    }
+    Peers& p = *last;
+    peers_of_[row] = last;
     ++p.all;
     if (now - gpu.ts > silent_after) continue;
     ++p.fresh;
@@ -138,19 +155,27 @@ void Look::TakeGpus(Micros now, Round* round) {
   }
   for (size_t row = 0; row < gpus_.size(); ++row) {
     const GpuNow& gpu = gpus_[row];
-    out.keys[row] = BoardOf(gpu.entity).key;
-    const double age_s = ToSeconds(std::max<Micros>(now - gpu.ts, 0));
-    out.Set(Quantity::kGpuAge, row, age_s);
-    const auto peers = peers_.find(gpu.job_set);
+    Board& board = BoardOf(gpu.entity);
+    out.keys[row] = board.key;
+    out.Set(Quantity::kGpuAge, row, ToSeconds(std::max<Micros>(now - gpu.ts, 0)));
     // Who was the last to hold it still holds it where others of the job are heard.
     const bool fresh = now - gpu.ts <= memory_.silent_after();
-    const bool held = gpu.job_set != 0 && (fresh || peers->second.fresh > 0);
+    const bool held = peers_of_[row] != nullptr && (fresh || peers_of_[row]->fresh > 0);
     out.Set(Quantity::kGpuAllocated, row, held ? 1 : 0);
-    if (fresh) SetGpu(row, gpu, now, &out);
+    if (!fresh) continue;
+    SetGpu(row, gpu, &out);
+    SetTroubles(row, gpu, now, &board, &out);
   }
 }
 
-void Look::SetGpu(size_t row, const GpuNow& gpu, Micros now, Subjects* out) {
+double Look::MaxClock(int32_t model) {
+  auto [known, is_new] = max_clock_.try_emplace(model, kNotKnown);
+  if (!is_new) return known->second;
+  const auto record = memory_.registry().model(model);
+  return known->second = record ? record->tensor_clock_max_mhz.value_or(kNotKnown) : kNotKnown;
+}
+
+void Look::SetGpu(size_t row, const GpuNow& gpu, Subjects* out) {
   out->Set(Quantity::kGpuOfu, row, gpu.ofu);
   out->Set(Quantity::kGpuTensor, row, gpu.tensor_active);
   out->Set(Quantity::kGpuSmActive, row, gpu.sm_active);
@@ -159,28 +184,21 @@ void Look::SetGpu(size_t row, const GpuNow& gpu, Micros now, Subjects* out) {
   out->Set(Quantity::kGpuTemperature, row, gpu.gpu_temp_c);
   out->Set(Quantity::kGpuClock, row, gpu.sm_clock_mhz);
   out->Set(Quantity::kGpuMemory, row, gpu.fb_used_mib);
-  auto [max_clock, is_new] = max_clock_.try_emplace(gpu.model, kNotKnown);
-  if (is_new) {
-    const auto model = memory_.registry().model(gpu.model);
-    max_clock->second = model ? model->tensor_clock_max_mhz.value_or(kNotKnown) : kNotKnown;
-  }
-  out->Set(Quantity::kGpuClockShare, row, gpu.sm_clock_mhz / max_clock->second);
-  const auto peers = peers_.find(gpu.job_set);
-  out->Set(Quantity::kGpuJobGpus, row, peers == peers_.end() ? 0 : peers->second.fresh);
-  if (peers != peers_.end()) {
-    const Peers& p = peers->second;
-    out->Set(Quantity::kGpuJobDuty, row, p.duty);
-    out->Set(Quantity::kGpuClockToJob, row, gpu.sm_clock_mhz / p.median_clock);
-    out->Set(Quantity::kGpuPowerToJob, row, gpu.power_w / p.median_power);
+  out->Set(Quantity::kGpuClockShare, row, gpu.sm_clock_mhz / MaxClock(gpu.model));
+  const Peers* const p = peers_of_[row];
+  out->Set(Quantity::kGpuJobGpus, row, p == nullptr ? 0 : p->fresh);
+  if (p != nullptr) {
+    out->Set(Quantity::kGpuJobDuty, row, p->duty);
+    out->Set(Quantity::kGpuClockToJob, row, gpu.sm_clock_mhz / p->median_clock);
+    out->Set(Quantity::kGpuPowerToJob, row, gpu.power_w / p->median_power);
   }
   using Opinion = efficiency::CounterOpinion;
   if (gpu.counters.opinion != Opinion::kNotJudged)
     out->Set(Quantity::kGpuCounterFault, row, gpu.counters.opinion == Opinion::kFaulty ? 1 : 0);
-  SetTroubles(row, gpu, now, out);
 }
 
-void Look::SetTroubles(size_t row, const GpuNow& gpu, Micros now, Subjects* out) {
-  Board& board = BoardOf(gpu.entity);
+void Look::SetTroubles(size_t row, const GpuNow& gpu, Micros now, Board* of, Subjects* out) {
+  Board& board = *of;
   const ingest::GpuTroubles& t = gpu.troubles;
   if (t.throttle >= 0) out->Set(Quantity::kGpuThrottle, row, static_cast<double>(t.throttle));
   if (t.xid >= 0) {
@@ -205,25 +223,26 @@ void Look::TakeNodes(Micros now, Round* round) {
     Micros newest = 0;
     int gpus = 0, allocated = 0;
   };
-  absl::flat_hash_map<std::string_view, Node> nodes;
+  std::vector<Node> nodes(nodes_.size());
   for (const GpuNow& gpu : gpus_) {
-    const std::string& name = NodeOf(gpu.entity);
-    if (name.empty()) continue;
-    Node& node = nodes[name];
+    const auto at = static_cast<size_t>(gpu.entity);
+    if (at >= node_of_.size() || node_of_[at] < 0) continue;
+    Node& node = nodes[static_cast<size_t>(node_of_[at])];
     node.newest = std::max(node.newest, gpu.ts);
     ++node.gpus;
     node.allocated += gpu.job_set != 0 ? 1 : 0;
   }
+  node_rows_.clear();
+  for (size_t k = 0; k < nodes.size(); ++k)
+    if (nodes[k].gpus > 0) node_rows_.push_back(static_cast<int32_t>(k));
   Subjects& out = round->of(Scope::kNode);
-  out.Resize(Scope::kNode, nodes.size());
-  node_names_.clear();
-  for (const auto& [name, node] : nodes) {
-    const size_t row = node_names_.size();
-    out.keys[row] = KeyOf("node", name);
-    out.Set(Quantity::kNodeSilence, row, ToSeconds(std::max<Micros>(now - node.newest, 0)));
-    out.Set(Quantity::kNodeGpus, row, node.gpus);
-    out.Set(Quantity::kNodeAllocated, row, node.allocated);
-    node_names_.emplace_back(name);
+  out.Resize(Scope::kNode, node_rows_.size());
+  for (size_t row = 0; row < node_rows_.size(); ++row) {
+    const auto k = static_cast<size_t>(node_rows_[row]);
+    out.keys[row] = KeyOf("node", nodes_[k]);
+    out.Set(Quantity::kNodeSilence, row, ToSeconds(std::max<Micros>(now - nodes[k].newest, 0)));
+    out.Set(Quantity::kNodeGpus, row, nodes[k].gpus);
+    out.Set(Quantity::kNodeAllocated, row, nodes[k].allocated);
   }
 }
 
@@ -327,7 +346,7 @@ void Look::TakeFleet(Micros now, Round* round) {
 Who Look::WhoOf(Scope scope, size_t row) const {
   Who who;
   int32_t job = 0;
-  if (scope == Scope::kNode) who.node = node_names_[row];
+  if (scope == Scope::kNode) who.node = nodes_[static_cast<size_t>(node_rows_[row])];
   if (scope == Scope::kJob) job = job_ids_[row];
   if (scope == Scope::kGpu) {
     const GpuNow& gpu = gpus_[row];
@@ -344,12 +363,16 @@ Who Look::WhoOf(Scope scope, size_t row) const {
   who.user = record->user;
   who.workflow = record->workflow;
   who.cluster = record->cluster;
-  const Micros now = memory_.now();
-  memory_.books().ForEachAttempt(now - kWindow, now + 1, [&](const jobs::AttemptRecord& a) {
-    if (a.job != record->key) return;
-    who.account = a.account;
-    who.partition = a.partition;
-  });
+  // The books are walked once a round: thousands may begin to fire in one.
+  if (!accounts_.has_value()) {
+    accounts_.emplace();
+    const Micros now = memory_.now();
+    memory_.books().ForEachAttempt(now - kWindow, now + 1, [&](const jobs::AttemptRecord& a) {
+      (*accounts_)[a.job] = {a.account, a.partition};
+    });
+  }
+  if (const auto of = accounts_->find(record->key); of != accounts_->end())
+    std::tie(who.account, who.partition) = of->second;
   return who;
 }
 

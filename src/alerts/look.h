@@ -8,9 +8,11 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/node_hash_map.h"
 #include "alerts/round.h"
 #include "base/json_read.h"
 #include "query/memory.h"
@@ -68,21 +70,22 @@ class Look {
   void TakeGpus(Micros now, Round* round);
   void CopyGpus();
   void TakePeers(Micros now);
-  void SetGpu(size_t row, const ingest::GpuNow& gpu, Micros now, Subjects* out);
-  void SetBesidePeers(size_t row, const ingest::GpuNow& gpu, Micros now, Subjects* out);
-  void SetTroubles(size_t row, const ingest::GpuNow& gpu, Micros now, Subjects* out);
+  void SetGpu(size_t row, const ingest::GpuNow& gpu, Subjects* out);
+  double MaxClock(int32_t model);
+  void SetTroubles(size_t row, const ingest::GpuNow& gpu, Micros now, Board* board, Subjects* out);
   void TakeNodes(Micros now, Round* round);
   void TakeJobs(Micros now, Round* round);
   void TakeFleet(Micros now, Round* round);
   static void Keep(Ring* ring, const Past& past, Micros reach);
   Who WhoOf(Scope scope, size_t row) const;
   Board& BoardOf(int32_t entity);
-  const std::string& NodeOf(int32_t entity);
+  void NameNodes();
 
   const query::Memory& memory_;
-  std::vector<Board> boards_;  // by entity id
-  std::vector<std::string> nodes_of_;
-  std::optional<uint64_t> nodes_version_;           // of the registry that nodes_of_ is of
+  std::vector<Board> boards_;                       // by entity id
+  std::vector<int32_t> node_of_;                    // by entity id: in nodes_; -1 = not known
+  std::vector<std::string> nodes_;                  // each once
+  std::optional<uint64_t> nodes_version_;           // of the registry that these are of
   absl::flat_hash_map<std::string, int32_t> xids_;  // of a state: by UUID
   absl::flat_hash_map<std::string, Ring> jobs_;     // by key
   Ring fleet_;
@@ -91,9 +94,13 @@ class Look {
 
   // Of the round.
   std::vector<ingest::GpuNow> gpus_;
-  absl::flat_hash_map<int32_t, Peers> peers_;       // by job set
+  absl::node_hash_map<int32_t, Peers> peers_;       // by job set
+  std::vector<const Peers*> peers_of_;              // by row; null = nobody holds it
   absl::flat_hash_map<int32_t, double> max_clock_;  // by model
-  std::vector<std::string> node_names_;
+  // Account and partition by job; made when it is asked for.
+  mutable std::optional<absl::flat_hash_map<std::string, std::pair<std::string, std::string>>>
+      accounts_;
+  std::vector<int32_t> node_rows_;  // by row: in nodes_
   std::vector<int32_t> job_ids_;
 };
 
