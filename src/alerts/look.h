@@ -81,7 +81,7 @@ class Look {
   const query::Memory& memory_;
   std::vector<Board> boards_;  // by entity id
   std::vector<std::string> nodes_of_;
-  uint64_t nodes_version_ = 0;
+  uint64_t nodes_version_ = UINT64_MAX;  // none was read: the first may be 0
   absl::flat_hash_map<std::string, int32_t> xids_;  // of a state: by UUID
   absl::flat_hash_map<std::string, Ring> jobs_;     // by key
   Ring fleet_;
