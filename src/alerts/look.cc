@@ -108,8 +108,10 @@ void Look::TakePeers(Micros now) {
     if (p.model != gpu.model) p.one_model = false;
     if (!std::isnan(gpu.sm_clock_mhz)) p.clocks.push_back(static_cast<float>(gpu.sm_clock_mhz));
     if (!std::isnan(gpu.power_w)) p.powers.push_back(static_cast<float>(gpu.power_w));
+    if (!std::isnan(gpu.ofu)) p.ofus.push_back(static_cast<float>(gpu.ofu));
     if (std::isnan(gpu.gpu_util)) continue;
     ++p.with_duty;
+    p.duties.push_back(static_cast<float>(gpu.gpu_util));
     p.duty += gpu.gpu_util;
     p.lowest_duty = std::min(p.lowest_duty, gpu.gpu_util);
   }
@@ -117,7 +119,10 @@ void Look::TakePeers(Micros now) {
     const bool enough = p.one_model && p.clocks.size() >= kFewestPeers;
     p.median_clock = enough ? Median(&p.clocks) : kNotKnown;
     p.median_power = enough && p.powers.size() >= kFewestPeers ? Median(&p.powers) : kNotKnown;
+    p.median_duty = enough && p.duties.size() >= kFewestPeers ? Median(&p.duties) : kNotKnown;
+    p.median_ofu = enough && p.ofus.size() >= kFewestPeers ? Median(&p.ofus) : kNotKnown;
     p.duty = Ratio(p.duty, p.with_duty);
+    p.jobs = static_cast<int32_t>(memory_.jobs().SetMembers(set).size());
     if (p.with_duty < p.fresh) p.lowest_duty = kNotKnown;  // one that is not known may be lower
   }
 }
@@ -125,6 +130,7 @@ void Look::TakePeers(Micros now) {
 void Look::TakeGpus(Micros now, Round* round) {
   Subjects& out = round->of(Scope::kGpu);
   out.Resize(Scope::kGpu, gpus_.size());
+  out.holders.resize(gpus_.size());
   const Micros piece = FloorTo(now, kNews);
   if (piece != growth_) {
     const bool next = piece == growth_ + kNews;
@@ -146,6 +152,8 @@ void Look::TakeGpus(Micros now, Round* round) {
     const bool fresh = now - gpu.ts <= memory_.silent_after();
     const bool held = gpu.job_set != 0 && (fresh || peers->second.fresh > 0);
     out.Set(Quantity::kGpuAllocated, row, held ? 1 : 0);
+    out.Set(Quantity::kGpuJobs, row, held ? peers->second.jobs : 0);
+    out.holders[row] = static_cast<uint32_t>(gpu.job_set);
     if (fresh) SetGpu(row, gpu, now, &out);
   }
 }
@@ -172,6 +180,8 @@ void Look::SetGpu(size_t row, const GpuNow& gpu, Micros now, Subjects* out) {
     out->Set(Quantity::kGpuJobDuty, row, p.duty);
     out->Set(Quantity::kGpuClockToJob, row, gpu.sm_clock_mhz / p.median_clock);
     out->Set(Quantity::kGpuPowerToJob, row, gpu.power_w / p.median_power);
+    if (p.median_duty > 0) out->Set(Quantity::kGpuDutyToJob, row, gpu.gpu_util / p.median_duty);
+    if (p.median_ofu > 0) out->Set(Quantity::kGpuOfuToJob, row, gpu.ofu / p.median_ofu);
   }
   using Opinion = efficiency::CounterOpinion;
   if (gpu.counters.opinion != Opinion::kNotJudged)
@@ -238,6 +248,7 @@ void Look::TakeJobs(Micros now, Round* round) {
   struct Gpus {
     int fresh = 0, all = 0;
     double lowest_duty = 2;
+    bool shared = false;
   };
   absl::flat_hash_map<int32_t, Gpus> of_job;
   for (const auto& [set, p] : peers_) {
@@ -245,6 +256,7 @@ void Look::TakeJobs(Micros now, Round* round) {
       Gpus& g = of_job[job];
       g.fresh += p.fresh;
       g.all += p.all;
+      g.shared |= p.jobs > 1;
       // NaN stays: one that is not known may be lower.
       g.lowest_duty = !(p.lowest_duty >= g.lowest_duty) ? p.lowest_duty : g.lowest_duty;
     }
@@ -277,23 +289,14 @@ void Look::TakeJobs(Micros now, Round* round) {
     out.Set(Quantity::kJobQuietest, row, gpus->second.lowest_duty);
     out.Set(Quantity::kJobLostShare, row,
             1 - static_cast<double>(gpus->second.fresh) / gpus->second.all);
+    out.Set(Quantity::kJobShared, row, gpus->second.shared ? 1 : 0);
     Ring& ring = rings[record->key] = std::move(jobs_[record->key]);
     if (full && !std::isnan(busy))
       Keep(&ring,
            {FloorTo(now, kWindow), static_cast<float>(busy), static_cast<float>(tensor),
-            static_cast<float>(power)},
+            static_cast<float>(power), static_cast<float>(duty)},
            kBaselineReach);
-    std::vector<float> ofus, tensors, powers;
-    for (const Past& p : ring) {
-      if (p.to > now - kBaselineGap || p.to < now - kBaselineReach) continue;
-      ofus.push_back(p.ofu);
-      if (!std::isnan(p.tensor)) tensors.push_back(p.tensor);
-      if (!std::isnan(p.power)) powers.push_back(p.power);
-    }
-    out.Set(Quantity::kJobBaselineWindows, row, static_cast<double>(ofus.size()));
-    out.Set(Quantity::kJobBaselineOfu, row, Median(&ofus));
-    out.Set(Quantity::kJobBaselineTensor, row, Median(&tensors));
-    out.Set(Quantity::kJobBaselinePower, row, Median(&powers));
+    SetBaseline(ring, now, row, &out);
     ++row;
   }
   // Jobs without a row for two hours and more are over.
@@ -303,6 +306,27 @@ void Look::TakeJobs(Micros now, Round* round) {
   out.keys.resize(row);
   for (std::vector<double>& column : out.columns)
     if (!column.empty()) column.resize(row);
+}
+
+void Look::SetBaseline(const Ring& ring, Micros now, size_t row, Subjects* out) {
+  std::vector<float> ofus, tensors, powers, duties;
+  for (const Past& p : ring) {
+    if (p.to > now - kBaselineGap || p.to < now - kBaselineReach) continue;
+    ofus.push_back(p.ofu);
+    if (!std::isnan(p.tensor)) tensors.push_back(p.tensor);
+    if (!std::isnan(p.power)) powers.push_back(p.power);
+    if (!std::isnan(p.duty)) duties.push_back(p.duty);
+  }
+  const double ofu = Median(&ofus);
+  out->Set(Quantity::kJobBaselineWindows, row, static_cast<double>(ofus.size()));
+  out->Set(Quantity::kJobBaselineOfu, row, ofu);
+  out->Set(Quantity::kJobBaselineTensor, row, Median(&tensors));
+  out->Set(Quantity::kJobBaselinePower, row, Median(&powers));
+  out->Set(Quantity::kJobBaselineDuty, row, Median(&duties));
+  if (ofus.size() < 4 || ofu <= 0) return;  // fewer have no middle half
+  std::ranges::sort(ofus);
+  out->Set(Quantity::kJobBaselineSpread, row,
+           (ofus[ofus.size() * 3 / 4] - ofus[ofus.size() / 4]) / ofu);
 }
 
 void Look::TakeFleet(Micros now, Round* round) {
@@ -316,7 +340,7 @@ void Look::TakeFleet(Micros now, Round* round) {
   out.Set(Quantity::kFleetGpus, 0, memory_.live()->GpusReporting(now - memory_.silent_after()));
   const bool full = FloorTo(now, kWindow) > window_ && window_ != 0;
   if (full && !std::isnan(ofu))
-    Keep(&fleet_, {FloorTo(now, kWindow), static_cast<float>(ofu), 0, 0}, kFleetReach);
+    Keep(&fleet_, {FloorTo(now, kWindow), static_cast<float>(ofu), 0, 0, 0}, kFleetReach);
   std::vector<float> ofus;
   for (const Past& p : fleet_)
     if (p.to <= now - kFleetGap) ofus.push_back(p.ofu);
@@ -369,7 +393,8 @@ void Look::WriteState(std::string* out) const {
     json.BeginArray();
     for (const Past& p : past) {
       json.BeginArray().Value(p.to).Value(static_cast<double>(p.ofu));
-      json.Value(static_cast<double>(p.tensor)).Value(static_cast<double>(p.power)).EndArray();
+      json.Value(static_cast<double>(p.tensor)).Value(static_cast<double>(p.power));
+      json.Value(static_cast<double>(p.duty)).EndArray();
     }
     json.EndArray();
   };
@@ -395,11 +420,11 @@ Status Look::ReadState(const Json& json) {
   const auto ring = [](const Json& of) {
     Ring past;
     for (const Json& p : of.array()) {
-      if (p.array().size() != 4) continue;
+      if (p.array().size() != 5) continue;
       const auto number = [&](size_t k) {
         return static_cast<float>(p.array()[k].number_or(kNotKnown));
       };
-      past.push_back({p.array()[0].integer_or(0), number(1), number(2), number(3)});
+      past.push_back({p.array()[0].integer_or(0), number(1), number(2), number(3), number(4)});
     }
     return past;
   };

@@ -54,12 +54,14 @@ class Look {
   };
   struct Past {
     Micros to = 0;  // of the window
-    float ofu = 0, tensor = 0, power = 0;
+    float ofu = 0, tensor = 0, power = 0, duty = 0;
   };
   using Ring = std::deque<Past>;
   struct Peers {  // of one job set in this round
-    std::vector<float> clocks, powers;
-    double median_clock = 0, median_power = 0, duty = 0, lowest_duty = 2;
+    std::vector<float> clocks, powers, duties, ofus;
+    double median_clock = 0, median_power = 0, median_duty = 0, median_ofu = 0;
+    double duty = 0, lowest_duty = 2;
+    int32_t jobs = 0;  // that are members of the set
     int32_t model = -1, fresh = 0, all = 0, with_duty = 0;
     bool one_model = true;
   };
@@ -72,6 +74,7 @@ class Look {
   void SetTroubles(size_t row, const ingest::GpuNow& gpu, Micros now, Subjects* out);
   void TakeNodes(Micros now, Round* round);
   void TakeJobs(Micros now, Round* round);
+  static void SetBaseline(const Ring& ring, Micros now, size_t row, Subjects* out);
   void TakeFleet(Micros now, Round* round);
   static void Keep(Ring* ring, const Past& past, Micros reach);
   Who WhoOf(Scope scope, size_t row) const;
@@ -81,7 +84,7 @@ class Look {
   const query::Memory& memory_;
   std::vector<Board> boards_;  // by entity id
   std::vector<std::string> nodes_of_;
-  uint64_t nodes_version_ = UINT64_MAX;  // none was read: the first may be 0
+  uint64_t nodes_version_ = UINT64_MAX;             // none was read: the first may be 0
   absl::flat_hash_map<std::string, int32_t> xids_;  // of a state: by UUID
   absl::flat_hash_map<std::string, Ring> jobs_;     // by key
   Ring fleet_;

@@ -32,9 +32,9 @@ enum Column : uint8_t {
   kColumns
 };
 constexpr std::array<std::string_view, kColumns> kNames = {
-    "tensor_mhz", "tensor_active", "sm_clock_mhz",        "sm_active",  "sm_occupancy",
-    "gpu_util",   "gr_active",     "power_w",             "fb_used_mib", "gpu_temp_c",
-    "xid",        "clock_event_reasons", "ecc_dbe",       "nvlink_errors", "pcie_replays"};
+    "tensor_mhz", "tensor_active",       "sm_clock_mhz", "sm_active",     "sm_occupancy",
+    "gpu_util",   "gr_active",           "power_w",      "fb_used_mib",   "gpu_temp_c",
+    "xid",        "clock_event_reasons", "ecc_dbe",      "nvlink_errors", "pcie_replays"};
 
 constexpr double kRowsAtOnce = 500'000;  // they are sorted in memory
 
@@ -66,11 +66,12 @@ class Feed {
   Status Read(store::Window window) {
     rows_.clear();
     next_ = 0;
-    FW_RETURN_IF_ERROR(query_.store().VisitGpuRows(
-        window, kNames, store::RowOrder::kAny, [&](const store::GpuRows& rows) {
-          for (size_t r = 0; r < rows.count; ++r) Add(rows, r);
-          return absl::OkStatus();
-        }));
+    FW_RETURN_IF_ERROR(query_.store().VisitGpuRows(window, kNames, store::RowOrder::kAny,
+                                                   [&](const store::GpuRows& rows) {
+                                                     for (size_t r = 0; r < rows.count; ++r)
+                                                       Add(rows, r);
+                                                     return absl::OkStatus();
+                                                   }));
     std::ranges::sort(rows_, [](const LiveRow& a, const LiveRow& b) {
       return std::pair(a.now.ts, a.now.entity) < std::pair(b.now.ts, b.now.entity);
     });
@@ -135,8 +136,7 @@ class Feed {
   absl::Span<const int32_t> MembersOf(int32_t set) {
     if (set == 0) return {};
     const auto [at, is_new] = members_.try_emplace(set);
-    if (is_new)
-      at->second = std::make_unique<std::vector<int32_t>>(memory_.jobs().SetMembers(set));
+    if (is_new) at->second = std::make_unique<std::vector<int32_t>>(memory_.jobs().SetMembers(set));
     return *at->second;
   }
 

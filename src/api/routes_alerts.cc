@@ -1,5 +1,5 @@
-// Alerts: what fires, what fired, silences, what services did about them, the rules and their replay,
-// and how a job is doing in one answer.
+// Alerts: what fires, what fired, silences, what services did about them, the rules and their
+// replay, and how a job is doing in one answer.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -258,43 +258,39 @@ void AddAlertRoutes(const query::Query* query, alerts::Service* service, RouteTa
                  {Ok("Alerts"), BadParameter(), none}),
              {}, [service](const Call& call) { return ListAlerts(service, call.args); });
   table->Add(
-      Slow(Post("/api/v1/alerts/replay", "replayAlerts",
-                "The rules over what is stored: what would have fired",
-                {&kFrom, &kTo, &kReplayRule},
-                {Ok("AlertReplay"), BadParameter(), OtherSite(), NoneNear()},
-                {{kJsonType, "NewRules"}})),
+      Slow(Post(
+          "/api/v1/alerts/replay", "replayAlerts",
+          "The rules over what is stored: what would have fired", {&kFrom, &kTo, &kReplayRule},
+          {Ok("AlertReplay"), BadParameter(), OtherSite(), NoneNear()}, {{kJsonType, "NewRules"}})),
       {}, [query, service](const Call& call) { return ReplayRules(*query, service, call); });
   table->Add(Get("/api/v1/alerts/rules", "listAlertRules",
                  "The rules, and the quantities that a rule may name", {}, {Ok("AlertRules")}),
              {}, [service](const Call&) { return ListRules(service); });
-  table->Add(Get("/api/v1/alerts/{id}", "getAlert", "One alert", {},
-                 {Ok("Alert"), NoneNear(), none}),
-             {}, [service](const Call& call) { return OneAlert(service, call.name); });
   table->Add(
-      Post("/api/v1/alerts/{id}/notes", "noteAlert",
-           "What somebody did about it: it stands with the alert, and may close it", {},
-           {Ok("Alert"), BadParameter(), OtherSite(), NoneNear(), none},
-           {{kJsonType, "AlertNote"}}),
-      {}, [service](const Call& call) { return Note(service, call); });
+      Get("/api/v1/alerts/{id}", "getAlert", "One alert", {}, {Ok("Alert"), NoneNear(), none}), {},
+      [service](const Call& call) { return OneAlert(service, call.name); });
+  table->Add(Post("/api/v1/alerts/{id}/notes", "noteAlert",
+                  "What somebody did about it: it stands with the alert, and may close it", {},
+                  {Ok("Alert"), BadParameter(), OtherSite(), NoneNear(), none},
+                  {{kJsonType, "AlertNote"}}),
+             {}, [service](const Call& call) { return Note(service, call); });
   table->Add(Get("/api/v1/silences", "listSilences", "Silences", {}, {Ok("Silences"), none}), {},
              [service](const Call&) { return ListSilences(service); });
-  table->Add(Post("/api/v1/silences", "postSilence", "Nobody is told of some alerts for a while",
-                  {}, {Ok("Silence"), BadParameter(), OtherSite(), none},
-                  {{kJsonType, "NewSilence"}}),
-             {}, [service, memory](const Call& call) {
-               return PostSilence(service, memory->now(), call);
-             });
-  table->Add(Post("/api/v1/silences/{id}/end", "endSilence", "Ends a silence; gives the others", {},
-                  {Ok("Silences"), OtherSite(), NoneNear(), none},
-                  {{kJsonType, R"({"type": "object"})"}}),
-             {}, [service](const Call& call) { return EndSilence(service, call.name); });
-  table->Add(Get("/api/v1/jobs/{job}/health", "getJobHealth",
-                 "How a job is doing now, for recovery services: OFU, baseline, open alerts, "
-                 "suspects and the age of the data",
-                 {}, {Ok("JobHealth"), NoneNear(), none}),
-             {}, [memory, service](const Call& call) {
-               return JobHealth(*memory, service, call.name);
-             });
+  table->Add(
+      Post("/api/v1/silences", "postSilence", "Nobody is told of some alerts for a while", {},
+           {Ok("Silence"), BadParameter(), OtherSite(), none}, {{kJsonType, "NewSilence"}}),
+      {},
+      [service, memory](const Call& call) { return PostSilence(service, memory->now(), call); });
+  table->Add(
+      Post("/api/v1/silences/{id}/end", "endSilence", "Ends a silence; gives the others", {},
+           {Ok("Silences"), OtherSite(), NoneNear(), none}, {{kJsonType, R"({"type": "object"})"}}),
+      {}, [service](const Call& call) { return EndSilence(service, call.name); });
+  table->Add(
+      Get("/api/v1/jobs/{job}/health", "getJobHealth",
+          "How a job is doing now, for recovery services: OFU, baseline, open alerts, "
+          "suspects and the age of the data",
+          {}, {Ok("JobHealth"), NoneNear(), none}),
+      {}, [memory, service](const Call& call) { return JobHealth(*memory, service, call.name); });
 }
 
 }  // namespace flopwatch::api

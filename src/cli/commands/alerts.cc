@@ -40,10 +40,17 @@ Cell TextOrNone(const std::string& text) { return text.empty() ? Cell() : Cell(t
 
 Table AlertTable(const Json& alerts) {
   Table table;
-  table.columns = {{"severity"}, {"state"},
+  table.columns = {{"severity"},
+                   {"state"},
                    {"since", "", ColumnFormat::kTime},
                    {"until", "", ColumnFormat::kTime},
-                   {"rule"},     {"job"},  {"nodes"}, {"gpus"}, {"summary"}, {"told"}, {"id"}};
+                   {"rule"},
+                   {"job"},
+                   {"nodes"},
+                   {"gpus"},
+                   {"summary"},
+                   {"told"},
+                   {"id"}};
   for (const Json& a : alerts.array()) {
     const Json& subject = a["subject"];
     const std::string silenced = a["silenced_by"].text(), inhibited = a["inhibited_by"].text();
@@ -64,9 +71,9 @@ std::string AlertLines(const Json& alerts) {
   std::string out;
   for (const Json& a : alerts.array()) {
     const std::string silenced = a["silenced_by"].text(), inhibited = a["inhibited_by"].text();
-    out += fmt::format("{:<7} {:<8} since {}{}\n", a["severity"].text(), a["state"].text(),
-                       a["since"].text(),
-                       a["until"].is_null() ? "" : ", until " + a["until"].text());
+    out +=
+        fmt::format("{:<7} {:<8} since {}{}\n", a["severity"].text(), a["state"].text(),
+                    a["since"].text(), a["until"].is_null() ? "" : ", until " + a["until"].text());
     out += "  " + a["summary"].text() + "\n";
     if (a["state"].text() == "firing" && !a["action"].is_null())
       out += Wrap(a["action"].text(), 96, "    ", "    ");
@@ -110,13 +117,13 @@ Status List(Context& context, const AlertsOptions& o) {
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
   for (const Json& r : answer["engine"]["receivers"].array()) {
     if (!r["last_error"].is_null())
-      context.Say(fmt::format("receiver {}: {} ({} wait)", r["name"].text(),
-                              r["last_error"].text(), r["queued"].integer_or(0)));
+      context.Say(fmt::format("receiver {}: {} ({} wait)", r["name"].text(), r["last_error"].text(),
+                              r["queued"].integer_or(0)));
   }
-  return WriteAlerts(context, body, answer,
-                     fmt::format("nothing fires; {} rounds, the last at {}",
-                                 answer["engine"]["rounds"].integer_or(0),
-                                 answer["engine"]["last_round"].text()));
+  return WriteAlerts(
+      context, body, answer,
+      fmt::format("nothing fires; {} rounds, the last at {}",
+                  answer["engine"]["rounds"].integer_or(0), answer["engine"]["last_round"].text()));
 }
 
 Status Rules(Context& context, const AlertsOptions& o) {
@@ -130,8 +137,7 @@ Status Rules(Context& context, const AlertsOptions& o) {
           {q["scope"].text(), q["name"].text(), q["unit"].text(), q["help"].text()});
     return context.Write(table);
   }
-  table.columns = {{"rule"}, {"on"},    {"severity"},
-                   {"for_s", "for", ColumnFormat::kSeconds},
+  table.columns = {{"rule"},  {"on"},  {"severity"}, {"for_s", "for", ColumnFormat::kSeconds},
                    {"owner"}, {"when"}};
   for (const Json& r : answer["rules"].array())
     table.rows.push_back({r["rule"].text(), r["enabled"].boolean(), r["severity"].text(),
@@ -140,8 +146,7 @@ Status Rules(Context& context, const AlertsOptions& o) {
 }
 
 Status Test(Context& context, const AlertsOptions& o) {
-  if (!o.rules_file.empty())
-    context.SetFlag("alerts.rules_file", {o.rules_file}, "--alert-rules");
+  if (!o.rules_file.empty()) context.SetFlag("alerts.rules_file", {o.rules_file}, "--alert-rules");
   FW_ASSIGN_OR_RETURN(const std::string file, context.Config("alerts.rules_file"));
   std::string rules;
   if (!file.empty()) {
@@ -179,8 +184,13 @@ Status Silence(Context& context, const AlertsOptions& o) {
 Status WriteSilences(Context& context, const std::string& body) {
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
   Table table;
-  table.columns = {{"id"},     {"matchers"}, {"from", "", ColumnFormat::kTime},
-                   {"until", "", ColumnFormat::kTime}, {"weekly"}, {"owner"}, {"comment"}};
+  table.columns = {{"id"},
+                   {"matchers"},
+                   {"from", "", ColumnFormat::kTime},
+                   {"until", "", ColumnFormat::kTime},
+                   {"weekly"},
+                   {"owner"},
+                   {"comment"}};
   for (const Json& s : answer["silences"].array()) {
     std::string matchers;
     for (const Json& m : s["matchers"].array())
@@ -215,8 +225,7 @@ Args AddAlerts(Args app, Run* run) {
   test.Option("--alert-rules FILE", o->rules_file, "With the rules of this TOML file");
   AddWindowOptions(test, &o->window, "-1d");
   Args silence = alerts.Command("silence", "Nobody is told of some alerts for a while");
-  silence.Option("MATCH", o->matchers, "LABEL=PATTERN or LABEL!=PATTERN; * is any text")
-      .Required();
+  silence.Option("MATCH", o->matchers, "LABEL=PATTERN or LABEL!=PATTERN; * is any text").Required();
   silence.Option("--for DURATION", o->length, "So long (default 2h)");
   silence.Option("--until TIME", o->until, "Until then, instead");
   silence.Option("--weekly TIMES", o->weekly, "Only then: 'Sat 22:00-Sun 06:00', UTC");
@@ -234,10 +243,9 @@ Args AddAlerts(Args app, Run* run) {
       return WriteSilences(context, body);
     }
     if (unsilence.parsed()) {
-      FW_ASSIGN_OR_RETURN(const std::string body,
-                          context.ApiPost("/api/v1/silences/" + net::PercentEncode(o->silence) +
-                                              "/end",
-                                          "{}"));
+      FW_ASSIGN_OR_RETURN(
+          const std::string body,
+          context.ApiPost("/api/v1/silences/" + net::PercentEncode(o->silence) + "/end", "{}"));
       return WriteSilences(context, body);
     }
     return List(context, *o);
