@@ -148,11 +148,14 @@ void Look::TakeGpus(Micros now, Round* round) {
     const double age_s = ToSeconds(std::max<Micros>(now - gpu.ts, 0));
     out.Set(Quantity::kGpuAge, row, age_s);
     const auto peers = peers_.find(gpu.job_set);
-    // Who was the last to hold it still holds it where others of the job are heard.
+    // Who was the last to hold it still holds it where others of the job are heard. Where none is,
+    // nobody knows: a scrape that is lost does not say that the job is over.
     const bool fresh = now - gpu.ts <= memory_.silent_after();
     const bool held = gpu.job_set != 0 && (fresh || peers->second.fresh > 0);
-    out.Set(Quantity::kGpuAllocated, row, held ? 1 : 0);
-    out.Set(Quantity::kGpuJobs, row, held ? peers->second.jobs : 0);
+    if (held || fresh || gpu.job_set == 0) {
+      out.Set(Quantity::kGpuAllocated, row, held ? 1 : 0);
+      out.Set(Quantity::kGpuJobs, row, held ? peers->second.jobs : 0);
+    }
     out.holders[row] = static_cast<uint32_t>(gpu.job_set);
     if (fresh) SetGpu(row, gpu, now, &out);
   }
@@ -178,15 +181,38 @@ void Look::SetGpu(size_t row, const GpuNow& gpu, Micros now, Subjects* out) {
   if (peers != peers_.end()) {
     const Peers& p = peers->second;
     out->Set(Quantity::kGpuJobDuty, row, p.duty);
-    out->Set(Quantity::kGpuClockToJob, row, gpu.sm_clock_mhz / p.median_clock);
-    out->Set(Quantity::kGpuPowerToJob, row, gpu.power_w / p.median_power);
-    if (p.median_duty > 0) out->Set(Quantity::kGpuDutyToJob, row, gpu.gpu_util / p.median_duty);
-    if (p.median_ofu > 0) out->Set(Quantity::kGpuOfuToJob, row, gpu.ofu / p.median_ofu);
+    SetBesidePeers(row, gpu, p, out);
   }
   using Opinion = efficiency::CounterOpinion;
   if (gpu.counters.opinion != Opinion::kNotJudged)
     out->Set(Quantity::kGpuCounterFault, row, gpu.counters.opinion == Opinion::kFaulty ? 1 : 0);
   SetTroubles(row, gpu, now, out);
+}
+
+// In a pause of the job there is nothing to compare: what was known of it stays.
+void Look::SetBesidePeers(size_t row, const GpuNow& gpu, const Peers& p, Subjects* out) {
+  Board& board = BoardOf(gpu.entity);
+  if (board.job_set != gpu.job_set) {
+    board.job_set = gpu.job_set;
+    board.beside_at = 0;
+    board.clock_to_job = board.power_to_job = board.duty_to_job = board.ofu_to_job = kNotKnown;
+  }
+  if (gpu.ts > board.beside_at && p.median_duty >= kAtWork) {
+    const double share = std::min(1.0, ToSeconds(gpu.ts - board.beside_at) / ToSeconds(kSmoothed));
+    board.beside_at = gpu.ts;
+    const auto take = [&](double* mean, double value, double median) {
+      if (std::isnan(value) || !(median > 0)) return;
+      *mean = std::isnan(*mean) ? value / median : *mean + share * (value / median - *mean);
+    };
+    take(&board.clock_to_job, gpu.sm_clock_mhz, p.median_clock);
+    take(&board.power_to_job, gpu.power_w, p.median_power);
+    take(&board.duty_to_job, gpu.gpu_util, p.median_duty);
+    take(&board.ofu_to_job, gpu.ofu, p.median_ofu);
+  }
+  out->Set(Quantity::kGpuClockToJob, row, board.clock_to_job);
+  out->Set(Quantity::kGpuPowerToJob, row, board.power_to_job);
+  out->Set(Quantity::kGpuDutyToJob, row, board.duty_to_job);
+  out->Set(Quantity::kGpuOfuToJob, row, board.ofu_to_job);
 }
 
 void Look::SetTroubles(size_t row, const GpuNow& gpu, Micros now, Subjects* out) {

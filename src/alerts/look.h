@@ -22,8 +22,11 @@ inline constexpr Micros kBaselineGap = 15 * kMicrosPerMinute;
 inline constexpr Micros kFleetReach = kMicrosPerDay;
 inline constexpr Micros kFleetGap = 30 * kMicrosPerMinute;
 inline constexpr Micros kNews = 10 * kMicrosPerMinute;  // an XID, an error is new for so long
-inline constexpr size_t kFewestPeers = 3;               // for a median of a job's GPUs
-inline constexpr double kLeastDuty = 0.05;              // for OFU over the duty cycle
+// One reading of a clock is off by 2 %; a mean over so long by a third of that.
+inline constexpr Micros kSmoothed = 5 * kMicrosPerMinute;
+inline constexpr double kAtWork = 0.5;     // duty cycle from which a GPU is compared with its job's
+inline constexpr size_t kFewestPeers = 3;  // for a median of a job's GPUs
+inline constexpr double kLeastDuty = 0.05;  // for OFU over the duty cycle
 
 class Look {
  public:
@@ -51,6 +54,10 @@ class Look {
     int32_t entity = 0, xid = -1;
     Micros xid_at = 0;  // when it became `xid`; 0 = it was so when it was seen first
     Growth ecc, nvlink, replays;
+    // Beside its job's others, while it works: means over about kSmoothed.
+    int32_t job_set = 0;
+    Micros beside_at = 0;  // of the sample that is in them
+    double clock_to_job = 0, power_to_job = 0, duty_to_job = 0, ofu_to_job = 0;
   };
   struct Past {
     Micros to = 0;  // of the window
@@ -70,7 +77,7 @@ class Look {
   void CopyGpus();
   void TakePeers(Micros now);
   void SetGpu(size_t row, const ingest::GpuNow& gpu, Micros now, Subjects* out);
-  void SetBesidePeers(size_t row, const ingest::GpuNow& gpu, Micros now, Subjects* out);
+  void SetBesidePeers(size_t row, const ingest::GpuNow& gpu, const Peers& peers, Subjects* out);
   void SetTroubles(size_t row, const ingest::GpuNow& gpu, Micros now, Subjects* out);
   void TakeNodes(Micros now, Round* round);
   void TakeJobs(Micros now, Round* round);

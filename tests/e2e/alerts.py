@@ -106,6 +106,8 @@ class Event:
         self.kind, self.size = e["kind"], e.get("size") or 0
         self.planted = e.get("planted", False)
         self.begin, self.end = seconds(e["start"]), seconds(e["end"]) if e["end"] else end_of_all
+        if self.kind == "xid_drain":
+            self.end = self.begin + 10 * MINUTE  # a moment; for so long the code is new
         self.job, self.node = e.get("job"), e.get("node")
         self.gpus = set(e.get("gpus") or
                         ([e["entity"]] if e["entity"].startswith("GPU-") else []))
@@ -132,6 +134,7 @@ def silences(data):
 
 class Truth:
     def __init__(self, truth, data):
+        self.data = data
         self.begin = seconds(truth["window"]["from"])
         self.end = seconds(truth["window"]["to"])
         self.jobs = {}
@@ -160,6 +163,15 @@ class Truth:
                 kind = "spin" if idle["state"] in ("barrier", "hung") else "idle"
                 self.events.append(self.part(job, idle, kind, idle.get("which"), idle["gpus"]))
 
+    def grown(self, e, counter):
+        """How much an error counter of the GPU grew, an hour: by the samples, the truth has no
+        rate."""
+        gpu = next(iter(e.gpus))
+        rows = ask(self.data, f"SELECT max({counter}) - min({counter}) AS n FROM samples WHERE "
+                   f"gpu = '{gpu}' AND ts BETWEEN to_timestamp({e.begin}) AND "
+                   f"to_timestamp({e.end})")
+        return (rows[0]["n"] or 0) / max((e.end - e.begin) / 3600, .1)
+
     def interval(self, e):
         node = e.node or ""
         cluster = self.jobs[e.job]["cluster"] if e.job in self.jobs else node.split("-")[0]
@@ -180,16 +192,18 @@ def in_reach(e, rule, truth):
     least = length(rule.get("for", "")) + 2 * INTERVAL
     job = truth.jobs.get(e.job)
     before = e.begin - max(seconds(job["start"]), truth.begin) if job else 0
+    if e.kind == "xid_drain":
+        return e.begin < truth.end - 5 * MINUTE
     if e.end >= truth.end - 2 * INTERVAL or job and job["mig"]:
         return False
     if e.kind in ("straggler_clock", "straggler_power_cap"):
-        return job["gpus"] >= 8 and e.size >= 1.15 and lasts >= least + WINDOW
+        return job["gpus"] >= 8 and e.size >= 1.12 and lasts >= least + WINDOW
     if e.kind == "straggler_host":
         return e.size >= 1.2 and lasts >= least + WINDOW and job["gpus"] >= 16
     if e.kind == "straggler_stall":
-        return False if e.sign in ("ecc", "power") else lasts >= least + 30 * MINUTE
+        return truth.grown(e, "pcie_replays") >= 600 and lasts >= least + 30 * MINUTE
     if e.kind == "straggler_link":
-        return e.sign != "bandwidth" and lasts >= least + 30 * MINUTE
+        return truth.grown(e, "nvlink_errors") >= 300 and lasts >= least + 30 * MINUTE
     if e.kind in DROPS:
         return job["gpus"] >= 4 and e.size <= .7 and before >= 50 * MINUTE and lasts >= least + WINDOW
     if e.kind in ("hung", "hang", "idle_barrier"):
@@ -206,7 +220,7 @@ def latest(e, rule, truth):
         late = 2 * MINUTE
     if e.begin - truth.begin < 5 * MINUTE:
         late = max(late, 5 * MINUTE)
-    over = WINDOW if e.kind in DROPS + ["hung", "hang", "idle_barrier"] else 0
+    over = WINDOW if e.kind in DROPS + STRAGGLERS + ["hung", "hang", "idle_barrier"] else 0
     news = 20 * MINUTE if e.kind in ("straggler_link", "straggler_stall") else 0
     silent = 120 if e.kind == "node_silent" else 0
     return e.begin + length(rule.get("for", "")) + over + news + silent + late + \
