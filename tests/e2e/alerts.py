@@ -64,8 +64,8 @@ RULE_OF = {
     "xid_drain": "gpu_xid_hardware",
 }
 
-# What is true behind an alert of a rule, by the kinds of the truth. "slow": a GPU of jobs[].gpus_slow
-# that is slower than its peers by a twentieth; "idle": of jobs[].idle, and gaps below.
+# What is true behind an alert of a rule, by the kinds of the truth. "slow": a GPU of
+# jobs[].gpus_slow that is slower than its peers by a twentieth; "idle": of jobs[].idle, and gaps below.
 TRUE_OF = {
     "gpu_straggler": {"straggler_clock", "straggler_power_cap", "straggler_thermal", "throttle",
                       "slow"},
@@ -205,7 +205,8 @@ def in_reach(e, rule, truth):
     if e.kind == "straggler_link":
         return truth.grown(e, "nvlink_errors") >= 300 and lasts >= least + 30 * MINUTE
     if e.kind in DROPS:
-        return job["gpus"] >= 4 and e.size <= .7 and before >= 50 * MINUTE and lasts >= least + WINDOW
+        return (job["gpus"] >= 4 and e.size <= .7 and before >= 50 * MINUTE and
+                lasts >= least + WINDOW)
     if e.kind in ("hung", "hang", "idle_barrier"):
         return lasts >= least + WINDOW and before >= 35 * MINUTE
     return lasts >= least
@@ -293,8 +294,6 @@ def judge(preset, seed, table, false):
         run("--data-dir", folder + "/data", "alerts", "test", "all", "-o", "json", "-q", *window,
             *own).stdout)]
     truth = Truth(raw, folder + "/data")
-    if not KEEP:
-        shutil.rmtree(folder)
     said = told(all_alerts)
     known = rules()
     for e in truth.events:
@@ -312,7 +311,8 @@ def judge(preset, seed, table, false):
         if DUMP:
             near = [str(e) for e in truth.events if a.of(e) and a.at_time_of(e, WINDOW)]
             print(f"    false, {preset} {seed}: {a}  beside {near[:4]}", flush=True)
-    return all_alerts
+    if not KEEP:
+        shutil.rmtree(folder)
 
 
 def judge_event(e, known, truth, alerts, said, table, where):
