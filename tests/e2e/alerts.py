@@ -65,7 +65,7 @@ RULE_OF = {
 }
 
 # What is true behind an alert of a rule, by the kinds of the truth. "slow": a GPU of
-# jobs[].gpus_slow that is slower than its peers by a twentieth; "idle": of jobs[].idle, and gaps below.
+# jobs[].gpus_slow that is slower than its peers by a twentieth; "idle": of jobs[].idle.
 TRUE_OF = {
     "gpu_straggler": {"straggler_clock", "straggler_power_cap", "straggler_thermal", "throttle",
                       "slow"},
