@@ -121,12 +121,21 @@ void Engine::RunRule(size_t r, const Round& round) {
     if (holds_[row] == 1) {
       Member& m = members[key];
       m.looked = round.ts;
+      if (ChangedHands(r, subjects, row, &m)) {
+        if (!m.group.empty()) Leave(r, key, m, round.ts, "cleared");
+        m = {.looked = round.ts, .holder = subjects.holders[row]};
+      }
       Hold(r, round, row, &m);
       continue;
     }
     const auto at = members.find(key);
     if (at == members.end()) continue;
     at->second.looked = round.ts;
+    if (ChangedHands(r, subjects, row, &at->second)) {
+      if (!at->second.group.empty()) Leave(r, key, at->second, round.ts, "cleared");
+      members.erase(at);
+      continue;
+    }
     const Holds holds = holds_[row] == 0 ? Holds::kNo : Holds::kUnknown;
     if (DoesNotHold(r, key, &at->second, holds, round.ts)) members.erase(at);
   }
@@ -134,6 +143,15 @@ void Engine::RunRule(size_t r, const Round& round) {
     return m.second.looked != round.ts &&
            DoesNotHold(r, m.first, &m.second, Holds::kUnknown, round.ts);
   });
+}
+
+bool Engine::ChangedHands(size_t r, const Subjects& subjects, size_t row, Member* m) {
+  if (rules_[r].group != Grouping::kJob || subjects.holders.empty()) return false;
+  const uint32_t holder = subjects.holders[row];
+  if (holder == 0) return false;  // who does not say who holds it does not say that it is over
+  const bool changed = m->holder != 0 && m->holder != holder;
+  m->holder = holder;
+  return changed;
 }
 
 void Engine::Hold(size_t r, const Round& round, size_t row, Member* m) {

@@ -91,9 +91,10 @@ class Engine {
   struct Member {  // one subject that holds or fires
     // It began to hold, and held last. While it waits, time in which it was not known moves both.
     Micros since = 0, held = 0;
-    Micros unknown = 0;  // since when it is not known; 0 = it is
-    Micros looked = 0;   // the last round that had it
-    std::string group;   // "" until it fires
+    Micros unknown = 0;   // since when it is not known; 0 = it is
+    Micros looked = 0;    // the last round that had it
+    uint32_t holder = 0;  // Subjects::holders; 0 = not known
+    std::string group;    // "" until it fires
     Who who;
     double value = 0, threshold = 0;
     std::vector<double> evidence;  // of the condition's quantities
@@ -112,6 +113,8 @@ class Engine {
   void Return(Micros ts);
   void RunRule(size_t rule, const Round& round);
   void Hold(size_t rule, const Round& round, size_t row, Member* member);
+  // What is told of a job ends with it: another holds the GPU now.
+  bool ChangedHands(size_t rule, const Subjects& subjects, size_t row, Member* member);
   // True: it is over, and the member goes.
   bool DoesNotHold(size_t rule, uint64_t key, Member* member, Holds holds, Micros ts);
   void Fire(size_t rule, uint64_t key, Member* member, const Round& round);

@@ -125,8 +125,10 @@ void Look::TakePeers(Micros now) {
     if (p.model != gpu.model) p.one_model = false;
     if (!std::isnan(gpu.sm_clock_mhz)) p.clocks.push_back(static_cast<float>(gpu.sm_clock_mhz));
     if (!std::isnan(gpu.power_w)) p.powers.push_back(static_cast<float>(gpu.power_w));
+    if (!std::isnan(gpu.ofu)) p.ofus.push_back(static_cast<float>(gpu.ofu));
     if (std::isnan(gpu.gpu_util)) continue;
     ++p.with_duty;
+    p.duties.push_back(static_cast<float>(gpu.gpu_util));
     p.duty += gpu.gpu_util;
     p.lowest_duty = std::min(p.lowest_duty, gpu.gpu_util);
   }
@@ -134,7 +136,10 @@ void Look::TakePeers(Micros now) {
     const bool enough = p.one_model && p.clocks.size() >= kFewestPeers;
     p.median_clock = enough ? Median(&p.clocks) : kNotKnown;
     p.median_power = enough && p.powers.size() >= kFewestPeers ? Median(&p.powers) : kNotKnown;
+    p.median_duty = enough && p.duties.size() >= kFewestPeers ? Median(&p.duties) : kNotKnown;
+    p.median_ofu = enough && p.ofus.size() >= kFewestPeers ? Median(&p.ofus) : kNotKnown;
     p.duty = Ratio(p.duty, p.with_duty);
+    p.jobs = static_cast<int32_t>(memory_.jobs().SetMembers(set).size());
     if (p.with_duty < p.fresh) p.lowest_duty = kNotKnown;  // one that is not known may be lower
   }
 }
@@ -142,6 +147,7 @@ void Look::TakePeers(Micros now) {
 void Look::TakeGpus(Micros now, Round* round) {
   Subjects& out = round->of(Scope::kGpu);
   out.Resize(Scope::kGpu, gpus_.size());
+  out.holders.resize(gpus_.size());
   const Micros piece = FloorTo(now, kNews);
   if (piece != growth_) {
     const bool next = piece == growth_ + kNews;
@@ -158,12 +164,18 @@ void Look::TakeGpus(Micros now, Round* round) {
     Board& board = BoardOf(gpu.entity);
     out.keys[row] = board.key;
     out.Set(Quantity::kGpuAge, row, ToSeconds(std::max<Micros>(now - gpu.ts, 0)));
-    // Who was the last to hold it still holds it where others of the job are heard.
+    // Who was the last to hold it still holds it where others of the job are heard. Where none is,
+    // nobody knows: a scrape that is lost does not say that the job is over.
+    const Peers* const p = peers_of_[row];
     const bool fresh = now - gpu.ts <= memory_.silent_after();
-    const bool held = peers_of_[row] != nullptr && (fresh || peers_of_[row]->fresh > 0);
-    out.Set(Quantity::kGpuAllocated, row, held ? 1 : 0);
+    const bool held = p != nullptr && (fresh || p->fresh > 0);
+    if (held || fresh || p == nullptr) {
+      out.Set(Quantity::kGpuAllocated, row, held ? 1 : 0);
+      out.Set(Quantity::kGpuJobs, row, held ? p->jobs : 0);
+    }
+    out.holders[row] = static_cast<uint32_t>(gpu.job_set);
     if (!fresh) continue;
-    SetGpu(row, gpu, &out);
+    SetGpu(row, gpu, &board, &out);
     SetTroubles(row, gpu, now, &board, &out);
   }
 }
@@ -175,7 +187,7 @@ double Look::MaxClock(int32_t model) {
   return known->second = record ? record->tensor_clock_max_mhz.value_or(kNotKnown) : kNotKnown;
 }
 
-void Look::SetGpu(size_t row, const GpuNow& gpu, Subjects* out) {
+void Look::SetGpu(size_t row, const GpuNow& gpu, Board* board, Subjects* out) {
   out->Set(Quantity::kGpuOfu, row, gpu.ofu);
   out->Set(Quantity::kGpuTensor, row, gpu.tensor_active);
   out->Set(Quantity::kGpuSmActive, row, gpu.sm_active);
@@ -189,12 +201,37 @@ void Look::SetGpu(size_t row, const GpuNow& gpu, Subjects* out) {
   out->Set(Quantity::kGpuJobGpus, row, p == nullptr ? 0 : p->fresh);
   if (p != nullptr) {
     out->Set(Quantity::kGpuJobDuty, row, p->duty);
-    out->Set(Quantity::kGpuClockToJob, row, gpu.sm_clock_mhz / p->median_clock);
-    out->Set(Quantity::kGpuPowerToJob, row, gpu.power_w / p->median_power);
+    SetBesidePeers(row, gpu, *p, board, out);
   }
   using Opinion = efficiency::CounterOpinion;
   if (gpu.counters.opinion != Opinion::kNotJudged)
     out->Set(Quantity::kGpuCounterFault, row, gpu.counters.opinion == Opinion::kFaulty ? 1 : 0);
+}
+
+// In a pause of the job there is nothing to compare: what was known of it stays.
+void Look::SetBesidePeers(size_t row, const GpuNow& gpu, const Peers& p, Board* of, Subjects* out) {
+  Board& board = *of;
+  if (board.job_set != gpu.job_set) {
+    board.job_set = gpu.job_set;
+    board.beside_at = 0;
+    board.clock_to_job = board.power_to_job = board.duty_to_job = board.ofu_to_job = kNotKnown;
+  }
+  if (gpu.ts > board.beside_at && p.median_duty >= kAtWork) {
+    const double share = std::min(1.0, ToSeconds(gpu.ts - board.beside_at) / ToSeconds(kSmoothed));
+    board.beside_at = gpu.ts;
+    const auto take = [&](double* mean, double value, double median) {
+      if (std::isnan(value) || !(median > 0)) return;
+      *mean = std::isnan(*mean) ? value / median : *mean + share * (value / median - *mean);
+    };
+    take(&board.clock_to_job, gpu.sm_clock_mhz, p.median_clock);
+    take(&board.power_to_job, gpu.power_w, p.median_power);
+    take(&board.duty_to_job, gpu.gpu_util, p.median_duty);
+    take(&board.ofu_to_job, gpu.ofu, p.median_ofu);
+  }
+  out->Set(Quantity::kGpuClockToJob, row, board.clock_to_job);
+  out->Set(Quantity::kGpuPowerToJob, row, board.power_to_job);
+  out->Set(Quantity::kGpuDutyToJob, row, board.duty_to_job);
+  out->Set(Quantity::kGpuOfuToJob, row, board.ofu_to_job);
 }
 
 void Look::SetTroubles(size_t row, const GpuNow& gpu, Micros now, Board* of, Subjects* out) {
@@ -257,6 +294,7 @@ void Look::TakeJobs(Micros now, Round* round) {
   struct Gpus {
     int fresh = 0, all = 0;
     double lowest_duty = 2;
+    bool shared = false;
   };
   absl::flat_hash_map<int32_t, Gpus> of_job;
   for (const auto& [set, p] : peers_) {
@@ -264,6 +302,7 @@ void Look::TakeJobs(Micros now, Round* round) {
       Gpus& g = of_job[job];
       g.fresh += p.fresh;
       g.all += p.all;
+      g.shared |= p.jobs > 1;
       // NaN stays: one that is not known may be lower.
       g.lowest_duty = !(p.lowest_duty >= g.lowest_duty) ? p.lowest_duty : g.lowest_duty;
     }
@@ -296,23 +335,14 @@ void Look::TakeJobs(Micros now, Round* round) {
     out.Set(Quantity::kJobQuietest, row, gpus->second.lowest_duty);
     out.Set(Quantity::kJobLostShare, row,
             1 - static_cast<double>(gpus->second.fresh) / gpus->second.all);
+    out.Set(Quantity::kJobShared, row, gpus->second.shared ? 1 : 0);
     Ring& ring = rings[record->key] = std::move(jobs_[record->key]);
     if (full && !std::isnan(busy))
       Keep(&ring,
            {FloorTo(now, kWindow), static_cast<float>(busy), static_cast<float>(tensor),
-            static_cast<float>(power)},
+            static_cast<float>(power), static_cast<float>(duty)},
            kBaselineReach);
-    std::vector<float> ofus, tensors, powers;
-    for (const Past& p : ring) {
-      if (p.to > now - kBaselineGap || p.to < now - kBaselineReach) continue;
-      ofus.push_back(p.ofu);
-      if (!std::isnan(p.tensor)) tensors.push_back(p.tensor);
-      if (!std::isnan(p.power)) powers.push_back(p.power);
-    }
-    out.Set(Quantity::kJobBaselineWindows, row, static_cast<double>(ofus.size()));
-    out.Set(Quantity::kJobBaselineOfu, row, Median(&ofus));
-    out.Set(Quantity::kJobBaselineTensor, row, Median(&tensors));
-    out.Set(Quantity::kJobBaselinePower, row, Median(&powers));
+    SetBaseline(ring, now, row, &out);
     ++row;
   }
   // Jobs without a row for two hours and more are over.
@@ -322,6 +352,27 @@ void Look::TakeJobs(Micros now, Round* round) {
   out.keys.resize(row);
   for (std::vector<double>& column : out.columns)
     if (!column.empty()) column.resize(row);
+}
+
+void Look::SetBaseline(const Ring& ring, Micros now, size_t row, Subjects* out) {
+  std::vector<float> ofus, tensors, powers, duties;
+  for (const Past& p : ring) {
+    if (p.to > now - kBaselineGap || p.to < now - kBaselineReach) continue;
+    ofus.push_back(p.ofu);
+    if (!std::isnan(p.tensor)) tensors.push_back(p.tensor);
+    if (!std::isnan(p.power)) powers.push_back(p.power);
+    if (!std::isnan(p.duty)) duties.push_back(p.duty);
+  }
+  const double ofu = Median(&ofus);
+  out->Set(Quantity::kJobBaselineWindows, row, static_cast<double>(ofus.size()));
+  out->Set(Quantity::kJobBaselineOfu, row, ofu);
+  out->Set(Quantity::kJobBaselineTensor, row, Median(&tensors));
+  out->Set(Quantity::kJobBaselinePower, row, Median(&powers));
+  out->Set(Quantity::kJobBaselineDuty, row, Median(&duties));
+  if (ofus.size() < 4 || ofu <= 0) return;  // fewer have no middle half
+  std::ranges::sort(ofus);
+  out->Set(Quantity::kJobBaselineSpread, row,
+           (ofus[ofus.size() * 3 / 4] - ofus[ofus.size() / 4]) / ofu);
 }
 
 void Look::TakeFleet(Micros now, Round* round) {
@@ -335,7 +386,7 @@ void Look::TakeFleet(Micros now, Round* round) {
   out.Set(Quantity::kFleetGpus, 0, memory_.live()->GpusReporting(now - memory_.silent_after()));
   const bool full = FloorTo(now, kWindow) > window_ && window_ != 0;
   if (full && !std::isnan(ofu))
-    Keep(&fleet_, {FloorTo(now, kWindow), static_cast<float>(ofu), 0, 0}, kFleetReach);
+    Keep(&fleet_, {FloorTo(now, kWindow), static_cast<float>(ofu), 0, 0, 0}, kFleetReach);
   std::vector<float> ofus;
   for (const Past& p : fleet_)
     if (p.to <= now - kFleetGap) ofus.push_back(p.ofu);
@@ -392,7 +443,8 @@ void Look::WriteState(std::string* out) const {
     json.BeginArray();
     for (const Past& p : past) {
       json.BeginArray().Value(p.to).Value(static_cast<double>(p.ofu));
-      json.Value(static_cast<double>(p.tensor)).Value(static_cast<double>(p.power)).EndArray();
+      json.Value(static_cast<double>(p.tensor)).Value(static_cast<double>(p.power));
+      json.Value(static_cast<double>(p.duty)).EndArray();
     }
     json.EndArray();
   };
@@ -418,11 +470,11 @@ Status Look::ReadState(const Json& json) {
   const auto ring = [](const Json& of) {
     Ring past;
     for (const Json& p : of.array()) {
-      if (p.array().size() != 4) continue;
+      if (p.array().size() != 5) continue;
       const auto number = [&](size_t k) {
         return static_cast<float>(p.array()[k].number_or(kNotKnown));
       };
-      past.push_back({p.array()[0].integer_or(0), number(1), number(2), number(3)});
+      past.push_back({p.array()[0].integer_or(0), number(1), number(2), number(3), number(4)});
     }
     return past;
   };

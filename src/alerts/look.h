@@ -25,8 +25,11 @@ inline constexpr Micros kBaselineGap = 15 * kMicrosPerMinute;
 inline constexpr Micros kFleetReach = kMicrosPerDay;
 inline constexpr Micros kFleetGap = 30 * kMicrosPerMinute;
 inline constexpr Micros kNews = 10 * kMicrosPerMinute;  // an XID, an error is new for so long
-inline constexpr size_t kFewestPeers = 3;               // for a median of a job's GPUs
-inline constexpr double kLeastDuty = 0.05;              // for OFU over the duty cycle
+// One reading of a clock is off by 2 %; a mean over so long by a third of that.
+inline constexpr Micros kSmoothed = 5 * kMicrosPerMinute;
+inline constexpr double kAtWork = 0.5;     // duty cycle from which a GPU is compared with its job's
+inline constexpr size_t kFewestPeers = 3;  // for a median of a job's GPUs
+inline constexpr double kLeastDuty = 0.05;  // for OFU over the duty cycle
 
 class Look {
  public:
@@ -54,15 +57,21 @@ class Look {
     int32_t entity = 0, xid = -1;
     Micros xid_at = 0;  // when it became `xid`; 0 = it was so when it was seen first
     Growth ecc, nvlink, replays;
+    // Beside its job's others, while it works: means over about kSmoothed.
+    int32_t job_set = 0;
+    Micros beside_at = 0;  // of the sample that is in them
+    double clock_to_job = 0, power_to_job = 0, duty_to_job = 0, ofu_to_job = 0;
   };
   struct Past {
     Micros to = 0;  // of the window
-    float ofu = 0, tensor = 0, power = 0;
+    float ofu = 0, tensor = 0, power = 0, duty = 0;
   };
   using Ring = std::deque<Past>;
   struct Peers {  // of one job set in this round
-    std::vector<float> clocks, powers;
-    double median_clock = 0, median_power = 0, duty = 0, lowest_duty = 2;
+    std::vector<float> clocks, powers, duties, ofus;
+    double median_clock = 0, median_power = 0, median_duty = 0, median_ofu = 0;
+    double duty = 0, lowest_duty = 2;
+    int32_t jobs = 0;  // that are members of the set
     int32_t model = -1, fresh = 0, all = 0, with_duty = 0;
     bool one_model = true;
   };
@@ -70,11 +79,14 @@ class Look {
   void TakeGpus(Micros now, Round* round);
   void CopyGpus();
   void TakePeers(Micros now);
-  void SetGpu(size_t row, const ingest::GpuNow& gpu, Subjects* out);
+  void SetGpu(size_t row, const ingest::GpuNow& gpu, Board* board, Subjects* out);
   double MaxClock(int32_t model);
+  static void SetBesidePeers(size_t row, const ingest::GpuNow& gpu, const Peers& peers,
+                             Board* board, Subjects* out);
   void SetTroubles(size_t row, const ingest::GpuNow& gpu, Micros now, Board* board, Subjects* out);
   void TakeNodes(Micros now, Round* round);
   void TakeJobs(Micros now, Round* round);
+  static void SetBaseline(const Ring& ring, Micros now, size_t row, Subjects* out);
   void TakeFleet(Micros now, Round* round);
   static void Keep(Ring* ring, const Past& past, Micros reach);
   Who WhoOf(Scope scope, size_t row) const;

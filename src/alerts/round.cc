@@ -6,6 +6,7 @@ namespace flopwatch::alerts {
 
 void Subjects::Clear() {
   keys.clear();
+  holders.clear();
   for (std::vector<double>& column : columns) column.clear();
 }
 

@@ -23,6 +23,9 @@ struct Who {
 struct Subjects {
   std::vector<uint64_t> keys;  // the same subject has the same key always, also after a restart
   std::array<std::vector<double>, kQuantityCount> columns;
+  // Who holds it: the same number as long as the same jobs do, 0 = nobody. Of GPUs alone; empty =
+  // not known.
+  std::vector<uint32_t> holders;
 
   size_t size() const { return keys.size(); }
   double At(Quantity q, size_t row) const { return columns[static_cast<size_t>(q)][row]; }

@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "base/file.h"
+
 namespace flopwatch::alerts {
 namespace {
 
@@ -82,6 +84,22 @@ TEST(Rules, AllOrNothing) {
       AddRules("[rules.gpu_silent]\nfor = \"9m\"\n[rules.gpu_ecc]\nfor = \"x\"\n", "f", &rules);
   EXPECT_FALSE(read.ok());
   EXPECT_EQ(Named(rules, "gpu_silent").hold, Named(ShippedRules(), "gpu_silent").hold);
+}
+
+// docs/alerts.md has the quantities as they are declared, and names every shipped rule's scope.
+TEST(Rules, QuantitiesAndDocumentAreTheSame) {
+  const auto text = ReadFile(FLOPWATCH_SOURCE_DIR "/docs/alerts.md", 1 << 20);
+  ASSERT_TRUE(text.ok()) << text.status();
+  size_t rows = 0;
+  for (const QuantitySpec& q : Quantities())
+    EXPECT_THAT(*text,
+                HasSubstr("| " + std::string(ScopeName(q.scope)) + " | " + std::string(q.name) +
+                          " | " + std::string(q.unit) + " | " + std::string(q.help) + " |"));
+  for (const std::string_view scope : kScopeNames)
+    for (size_t at = text->find("\n| " + std::string(scope) + " | "); at != std::string::npos;
+         at = text->find("\n| " + std::string(scope) + " | ", at + 1))
+      ++rows;
+  EXPECT_EQ(rows, Quantities().size());
 }
 
 }  // namespace

@@ -1,0 +1,395 @@
+"""The shipped alert rules over simulated fleets with incidents planted in them, both ways: what was
+planted is alerted once, of the right job, node or GPU, in time, and resolved after its end; and
+what fires has something true behind it.
+
+The whole way: the simulator's exporters with all of their faults, ingest, store, and the replay of
+the rules (`flopwatch alerts test all`). The truth is the simulator's own, whose natural events
+(hangs, throttled GPUs, failed nodes, idle jobs) count as well as planted ones. Of silent nodes it
+says nothing where the telemetry alone was lost; there the gaps in the stored samples are the truth.
+
+A kind has a reach: how large an incident must be, and how long, for its rule to promise anything.
+The table has all that were planted, those in reach, and of these how many were alerted, alerted in
+time, told once, and resolved in time.
+
+  alerts.py [GPUS [HOURS [PRESET,PRESET [SEED,SEED|FIRST-LAST]]]]
+  FLOPWATCH_TEST_PLANTED=N: so many of each kind (4); FLOPWATCH_TEST_RULES=FILE: rules beside the
+  shipped ones; FLOPWATCH_TEST_DUMP=1: each that was missed, and each that was false;
+  FLOPWATCH_TEST_KEEP=DIR: fleets are kept there, and those that are there are read again
+"""
+import collections
+import glob
+import json
+import os
+import shutil
+import sys
+import tomllib
+from datetime import datetime
+
+from harness import check, run, scratch
+
+GPUS = int(sys.argv[1]) if len(sys.argv) > 1 else 256
+HOURS = int(sys.argv[2]) if len(sys.argv) > 2 else 24
+PRESETS = sys.argv[3].split(",") if len(sys.argv) > 3 else ["llm"]
+SEEDS = sys.argv[4] if len(sys.argv) > 4 else "101"
+PLANTED = int(os.environ.get("FLOPWATCH_TEST_PLANTED", "4"))
+OWN = os.environ.get("FLOPWATCH_TEST_RULES")
+KEEP = os.environ.get("FLOPWATCH_TEST_KEEP")
+DUMP = os.environ.get("FLOPWATCH_TEST_DUMP")
+INTERVAL = 30
+ROUND = 15
+MINUTE = 60
+WINDOW = 5 * MINUTE      # quantities of jobs are over it
+NO_DATA = 15 * MINUTE    # a subject that is gone is resolved after it
+LONGEST_KEEP = 60 * MINUTE
+START = "2026-11-02T00:00:00Z"
+
+RULES_FOLDER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../src/alerts/rules")
+IDLE = ["idle_no_process", "idle_no_work", "idle_after_last_output", "idle_unused_gpu"]
+DROPS = ["drop_tensor", "drop_clock", "drop_duty", "drop_memory", "drop_network"]
+STRAGGLERS = ["straggler_clock", "straggler_power_cap", "straggler_thermal", "straggler_stall",
+              "straggler_link", "straggler_host"]
+KINDS = STRAGGLERS + DROPS + ["hung", "idle_barrier"] + IDLE
+
+# The rule that names a kind. Natural kinds come last.
+RULE_OF = {
+    "straggler_clock": "gpu_straggler", "straggler_power_cap": "gpu_straggler",
+    "straggler_thermal": "gpu_thermal_throttle", "straggler_stall": "gpu_pcie_replays",
+    "straggler_link": "gpu_nvlink_errors", "straggler_host": "node_straggler",
+    "drop_tensor": "job_ofu_drop", "drop_clock": "job_ofu_drop", "drop_memory": "job_ofu_drop",
+    "drop_network": "job_ofu_drop", "drop_duty": "job_duty_drop",
+    "hung": "job_hung", "idle_barrier": "job_hung",
+    "idle_no_process": "gpu_idle_held", "idle_no_work": "gpu_idle_held",
+    "idle_after_last_output": "gpu_idle_held", "idle_unused_gpu": "gpu_idle_held",
+    "hang": "job_hung", "throttle": "gpu_thermal_throttle", "node_silent": "node_silent",
+    "xid_drain": "gpu_xid_hardware",
+}
+
+# What is true behind an alert of a rule, by the kinds of the truth. "slow": a GPU of
+# jobs[].gpus_slow that is slower than its peers by a twentieth; "idle": of jobs[].idle.
+TRUE_OF = {
+    "gpu_straggler": {"straggler_clock", "straggler_power_cap", "straggler_thermal", "throttle",
+                      "slow"},
+    "gpu_clock_low": {"straggler_clock", "straggler_power_cap", "straggler_thermal", "throttle",
+                      "drop_clock", "regression", "regression_clock", "slow"},
+    "gpu_thermal_throttle": {"straggler_thermal", "throttle"},
+    "gpu_pcie_replays": {"straggler_stall"}, "gpu_nvlink_errors": {"straggler_link"},
+    "node_straggler": {"straggler_host"},
+    "job_ofu_drop": set(DROPS) | set(STRAGGLERS) | {"throttle", "slow"},
+    "job_duty_drop": set(DROPS) | set(STRAGGLERS) | {"throttle", "slow"},
+    "job_hung": {"hung", "hang", "idle_barrier", "spin"},
+    "gpu_idle_held": set(IDLE) | {"idle_gpus", "idle"},
+    "node_silent": {"node_silent", "node_down", "gpu_swap"},
+    "gpu_silent": {"gpu_swap"},
+    "gpu_xid_hardware": {"xid_drain"},
+}
+
+
+def seconds(text):
+    return datetime.fromisoformat(text.replace("Z", "+00:00")).timestamp()
+
+
+def rules():
+    out = {}
+    for path in sorted(glob.glob(RULES_FOLDER + "/*.toml")) + ([OWN] if OWN else []):
+        with open(path, "rb") as f:
+            for name, rule in tomllib.load(f)["rules"].items():
+                out.setdefault(name, {}).update(rule)
+    return out
+
+
+def length(text):
+    return int(text[:-1]) * {"s": 1, "m": 60, "h": 3600}[text[-1]] if text else 0
+
+
+class Event:
+    def __init__(self, e, end_of_all):
+        self.kind, self.size = e["kind"], e.get("size") or 0
+        self.planted = e.get("planted", False)
+        self.begin, self.end = seconds(e["start"]), seconds(e["end"]) if e["end"] else end_of_all
+        if self.kind == "xid_drain":
+            self.end = self.begin + 10 * MINUTE  # a moment; for so long the code is new
+        self.job, self.node = e.get("job"), e.get("node")
+        self.gpus = set(e.get("gpus") or
+                        ([e["entity"]] if e["entity"].startswith("GPU-") else []))
+        self.sign = e.get("sign")
+
+    def __str__(self):
+        return (f"{self.kind} {self.size:.3g} {self.sign or ''} of {self.job or self.node} for "
+                f"{(self.end - self.begin) / 60:.0f} min")
+
+
+def ask(data, query):
+    return json.loads(run("--data-dir", data, "sql", "--max-rows", "100000", "-o", "json", "-q",
+                          query).stdout)
+
+
+def silences(data):
+    """Of nodes, from the samples: longer than two minutes without any."""
+    gaps = ask(data,
+               "SELECT node, epoch(before) AS begin, epoch(ts) AS \"end\" FROM (SELECT node, ts, "
+               "lag(ts) OVER (PARTITION BY node ORDER BY ts) AS before FROM (SELECT DISTINCT node, "
+               "ts FROM samples)) WHERE ts - before > INTERVAL 120 SECOND")
+    return gaps, ask(data, "SELECT node, epoch(max(ts)) AS begin FROM samples GROUP BY node")
+
+
+class Truth:
+    def __init__(self, truth, data):
+        self.data = data
+        self.begin = seconds(truth["window"]["from"])
+        self.end = seconds(truth["window"]["to"])
+        self.jobs = {}
+        for job in truth["jobs"]:
+            self.jobs.setdefault(job["key"], job)
+        self.events = [Event(e, self.end) for e in truth["events"]]
+        # Exporters of one cluster collect at one interval, which is not the same in all.
+        self.intervals = {r["cluster"]: r["every"] for r in ask(
+            data, "SELECT split_part(node, '-', 1) AS cluster, median(span_s) AS every "
+            "FROM samples GROUP BY 1")}
+        gaps, last = silences(data)
+        named = lambda r, end: {"kind": "node_silent", "entity": r["node"], "node": r["node"],
+                                "start": at(r["begin"]), "end": at(end)}
+        at = lambda s: datetime.fromtimestamp(s).astimezone().isoformat()
+        for r in gaps:
+            self.events.append(Event(named(r, r["end"]), self.end))
+        for r in last:
+            if r["begin"] < self.end - 120:
+                self.events.append(Event(named(r, self.end), self.end))
+        for job in truth["jobs"]:
+            for slow in job.get("gpus_slow", []):
+                if slow["factor"] >= 1.05 and not slow["planted"]:
+                    self.events.append(self.part(job, slow, "slow", [slow["gpu"]],
+                                                 slow["factor"]))
+            for idle in job.get("idle", []):
+                kind = "spin" if idle["state"] in ("barrier", "hung") else "idle"
+                self.events.append(self.part(job, idle, kind, idle.get("which"), idle["gpus"]))
+
+    def grown(self, e, counter):
+        """How much an error counter of the GPU grew, an hour: by the samples, the truth has no
+        rate."""
+        gpu = next(iter(e.gpus))
+        rows = ask(self.data, f"SELECT max({counter}) - min({counter}) AS n FROM samples WHERE "
+                   f"gpu = '{gpu}' AND ts BETWEEN to_timestamp({e.begin}) AND "
+                   f"to_timestamp({e.end})")
+        return (rows[0]["n"] or 0) / max((e.end - e.begin) / 3600, .1)
+
+    def interval(self, e):
+        node = e.node or ""
+        cluster = self.jobs[e.job]["cluster"] if e.job in self.jobs else node.split("-")[0]
+        return max(INTERVAL, self.intervals.get(cluster, INTERVAL))
+
+    def part(self, job, of, kind, gpus, size):
+        return Event({"kind": kind, "entity": job["key"], "job": job["key"], "gpus": gpus,
+                      "start": of["start"], "end": of["end"], "size": size,
+                      "node": of.get("node")}, self.end)
+
+
+def in_reach(e, rule, truth):
+    """Whether the rule promises to tell: by its size, its length, and what came before it. The
+    edge of a rule's own threshold is as likely told as not; a margin keeps it out."""
+    lasts = e.end - e.begin
+    if e.kind == "node_silent":
+        return lasts >= 120 + length(rule.get("for", "")) + 2 * truth.interval(e) + ROUND
+    least = length(rule.get("for", "")) + 2 * INTERVAL
+    job = truth.jobs.get(e.job)
+    before = e.begin - max(seconds(job["start"]), truth.begin) if job else 0
+    if e.kind == "xid_drain":
+        return e.begin < truth.end - 5 * MINUTE
+    if e.end >= truth.end - 2 * INTERVAL or job and job["mig"]:
+        return False
+    if e.kind in ("straggler_clock", "straggler_power_cap"):
+        return job["gpus"] >= 8 and e.size >= 1.12 and lasts >= least + WINDOW
+    if e.kind == "straggler_host":
+        return e.size >= 1.2 and lasts >= least + WINDOW and job["gpus"] >= 16
+    if e.kind == "straggler_stall":
+        return truth.grown(e, "pcie_replays") >= 600 and lasts >= least + 30 * MINUTE
+    if e.kind == "straggler_link":
+        return truth.grown(e, "nvlink_errors") >= 300 and lasts >= least + 30 * MINUTE
+    if e.kind in DROPS:
+        return (job["gpus"] >= 4 and e.size <= .7 and before >= 50 * MINUTE and
+                lasts >= least + WINDOW)
+    if e.kind in ("hung", "hang", "idle_barrier"):
+        return lasts >= least + WINDOW and before >= 35 * MINUTE
+    return lasts >= least
+
+
+def latest(e, rule, truth):
+    """When it must have fired. The first two minutes of a job are without work, and nobody's
+    (docs/simulate.md, Incidents); nothing fires in the first five of the fleet."""
+    job = truth.jobs.get(e.job)
+    late = 0
+    if job and e.begin - seconds(job["start"]) < 2 * MINUTE:
+        late = 2 * MINUTE
+    if e.begin - truth.begin < 5 * MINUTE:
+        late = max(late, 5 * MINUTE)
+    over = WINDOW if e.kind in DROPS + STRAGGLERS + ["hung", "hang", "idle_barrier"] else 0
+    news = 20 * MINUTE if e.kind in ("straggler_link", "straggler_stall") else 0
+    silent = 120 if e.kind == "node_silent" else 0
+    return e.begin + length(rule.get("for", "")) + over + news + silent + late + \
+        2 * truth.interval(e) + ROUND
+
+
+def longest(e, rule, alert):
+    """When it must be resolved."""
+    keep = min(length(rule.get("keep_firing", "5m")) << alert["reopened"], LONGEST_KEEP)
+    news = 20 * MINUTE if e.kind in ("straggler_link", "straggler_stall") else 0
+    return e.end + max(keep, NO_DATA) + news + WINDOW + 2 * INTERVAL + ROUND
+
+
+class Alert:
+    def __init__(self, a):
+        self.a, self.rule, self.severity = a, a["rule"], a["severity"]
+        s = a["subject"]
+        self.job, self.nodes, self.gpus = s["job"], set(s["nodes"]), set(s["gpus"])
+        self.since, self.fired = seconds(a["since"]), seconds(a["fired"])
+        self.until = seconds(a["until"]) if a["until"] else None
+        self.inhibited = a["inhibited_by"]
+
+    def of(self, e):
+        """Whether it is about who the event befell."""
+        if e.job and self.job and e.job != self.job:
+            return False
+        if e.gpus and self.gpus:
+            return bool(e.gpus & self.gpus)
+        if e.job and self.job:
+            return e.job == self.job
+        if e.node and self.nodes:
+            return e.node in self.nodes
+        return False
+
+    def at_time_of(self, e, slack):
+        return self.since <= e.end + slack and (self.until or 1e18) >= e.begin
+
+    def __str__(self):
+        until = self.a["until"] or "the end"
+        return f"{self.a['since'][5:16]} to {until[5:16]} {self.rule}: {self.a['summary']}"
+
+
+def told(alerts):
+    """Those that somebody was told: not those that another stood before when they fired."""
+    fired = {a.a["id"]: a.fired for a in alerts}
+    return [a for a in alerts
+            if not a.inhibited or fired.get(a.inhibited, 1e18) > a.fired]
+
+
+def fleet(preset, seed):
+    """The folder of its data directory and its truth."""
+    name = f"{preset}-{seed}-{GPUS}-{HOURS}-{PLANTED}"
+    folder = os.path.join(KEEP, name) if KEEP else scratch()
+    if os.path.exists(folder + "/truth.json"):
+        return folder
+    os.makedirs(folder, exist_ok=True)
+    planted = ",".join(f"{kind}={PLANTED}" for kind in KINDS)
+    run("simulate", "fleet", "--gpus", str(GPUS), "--preset", preset, "--seed", str(seed),
+        "--hours", str(HOURS), "--interval", f"{INTERVAL}s", "--start", START, "--faults", "all",
+        "--incidents", planted, "--into", folder + "/data", "--truth", folder + "/truth.json")
+    return folder
+
+
+def judge(preset, seed, table, false):
+    folder = fleet(preset, seed)
+    raw = json.load(open(folder + "/truth.json"))
+    window = ["--from", raw["window"]["from"], "--to", raw["window"]["to"]]
+    own = ["--alert-rules", OWN] if OWN else []
+    all_alerts = [Alert(a) for a in json.loads(
+        run("--data-dir", folder + "/data", "alerts", "test", "all", "-o", "json", "-q", *window,
+            *own).stdout)]
+    truth = Truth(raw, folder + "/data")
+    said = told(all_alerts)
+    known = rules()
+    for e in truth.events:
+        judge_event(e, known, truth, all_alerts, said, table, f"{preset} {seed}")
+    for a in said:
+        if a.rule not in TRUE_OF:
+            kinds = None
+        else:
+            kinds = TRUE_OF[a.rule]
+        # What a condition is over lies before it: an alert may begin a window after the end.
+        if kinds and any(e.kind in kinds and a.of(e) and a.at_time_of(e, WINDOW)
+                         for e in truth.events):
+            continue
+        false[a.severity, a.rule] += 1
+        if DUMP:
+            near = [str(e) for e in truth.events if a.of(e) and a.at_time_of(e, WINDOW)]
+            print(f"    false, {preset} {seed}: {a}  beside {near[:4]}", flush=True)
+    if not KEEP:
+        shutil.rmtree(folder)
+
+
+def judge_event(e, known, truth, alerts, said, table, where):
+    if e.kind not in RULE_OF:
+        return
+    row = table[e.kind]
+    row["planted"] += 1
+    name = RULE_OF[e.kind]
+    if name not in known or not in_reach(e, known[name], truth):
+        return
+    rule = known[name]
+    row["reach"] += 1
+    mine = [a for a in alerts if a.rule == name and a.of(e) and a.at_time_of(e, 0)]
+    # Another rule that stood before it has told the same people of the same subject.
+    instead = [a for a in said if a.of(e) and a.at_time_of(e, 0) and
+               a.rule in rule.get("inhibited_by", [])]
+    if not mine and not instead:
+        if DUMP:
+            other = [a.rule for a in alerts if a.of(e) and a.at_time_of(e, 0)]
+            print(f"    missed, {where}: {e} {datetime.utcfromtimestamp(e.begin)}, {other}",
+                  flush=True)
+        return
+    row["alerted"] += 1
+    first = min(mine or instead, key=lambda a: a.fired)
+    row["in time"] += first.fired <= latest(e, rule, truth)
+    row["once"] += len(mine) <= 1 and sum(a.a["reopened"] for a in mine) == 0
+    ends = [a.until for a in mine or instead]
+    last = max(mine or instead, key=lambda a: a.until or 1e18)
+    ok = all(ends) and last.until <= longest(e, rule, last.a) or \
+        longest(e, rule, last.a) > truth.end
+    row["resolved"] += ok
+    if DUMP and (first.fired > latest(e, rule, truth) or not ok or len(mine) > 1):
+        print(f"    late or long, {where}: {e} {datetime.utcfromtimestamp(e.begin)}: "
+              f"{[str(a)[:60] + ' x' + str(a.a['reopened']) for a in mine or instead]}", flush=True)
+
+
+def measure():
+    first, _, last = SEEDS.partition("-")
+    seeds = range(int(first), int(last) + 1) if last else [int(s) for s in SEEDS.split(",")]
+    whole, all_false = collections.defaultdict(collections.Counter), collections.Counter()
+    for preset in PRESETS:
+        table, false = collections.defaultdict(collections.Counter), collections.Counter()
+        for seed in seeds:
+            judge(preset, seed, table, false)
+        show(preset, table, false, len(seeds) * HOURS / 24)
+        for kind, row in table.items():
+            whole[kind].update(row)
+        all_false.update(false)
+    days = len(seeds) * len(PRESETS) * HOURS / 24
+    if len(PRESETS) > 1:
+        show("all", whole, all_false, days)
+    return whole, all_false, days
+
+
+def show(title, table, false, days):
+    columns = ["planted", "reach", "alerted", "in time", "once", "resolved"]
+    print(f"{title:24}" + "".join(f"{c:>10}" for c in columns))
+    for kind in RULE_OF:
+        if kind in table:
+            print(f"  {kind:22}" + "".join(f"{table[kind][c]:10}" for c in columns))
+    pages, tickets = rates(false, days)
+    print(f"  false: {pages:.2f} pages a day, {tickets:.2f} tickets per 1,000 GPUs and day; "
+          f"{dict((rule, n) for (_, rule), n in sorted(false.items()))}", flush=True)
+
+
+def rates(false, days):
+    """Pages a day of a fleet; tickets a day of 1,000 GPUs."""
+    count = lambda severity: sum(n for (s, _), n in false.items() if s == severity)
+    return count("page") / days, count("ticket") / days / GPUS * 1000
+
+
+if __name__ == "__main__":
+    table, false, days = measure()
+    pages, tickets = rates(false, days)
+    reach = sum(row["reach"] for row in table.values())
+    alerted = sum(row["alerted"] for row in table.values())
+    check(reach > 0, "nothing that was planted is in reach of a rule")
+    check(alerted >= .95 * reach, f"{alerted} of {reach} are alerted")
+    check(pages <= 1, f"{pages:.2f} false pages a day")
+    check(tickets <= 5, f"{tickets:.2f} false tickets per 1,000 GPUs and day")
