@@ -159,7 +159,7 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
     return InvalidArgument("a replay is of a window of at most {}, not of {}",
                            FormatDuration(kMaxReplay), FormatDuration(window.to - window.from));
   const query::Memory& stored = query.memory();
-  // Rounds of any window are at the same moments, so that an alert has the same id in each.
+  // Rounds are at the same moments whatever the window, and so are the times of alerts.
   Micros now = FloorTo(window.from - kBaselineReach, options.interval);
   ingest::LiveState live;
   query::MemorySources sources{.catalog = &stored.catalog(), .clock = [&now] { return now; }};
