@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -108,7 +109,7 @@ class LiveFleet {
   }
 
   const int nodes_, gpus_;
-  int64_t now_ = 0;
+  std::atomic<int64_t> now_{0};  // also read by the threads of a service
   std::vector<Shown> shown_;
   std::unique_ptr<ingest::IngestSide> side_;
   std::unique_ptr<query::Memory> memory_;
