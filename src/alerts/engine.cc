@@ -13,7 +13,6 @@ namespace flopwatch::alerts {
 namespace {
 
 constexpr size_t kMostMembersShown = 4096;
-constexpr Micros kOrdinary = kMicrosPerMinute;
 
 // FNV-1a: an id must be the same in every build and after every restart.
 std::string IdOf(std::string_view rule, std::string_view group, Micros since) {
@@ -82,9 +81,14 @@ Engine::Engine(std::vector<Rule> rules, EngineOptions options)
 }
 
 bool Engine::Run(const Round& round) {
-  if (round.ts <= stats_.last_round) return false;
+  const Micros last = stats_.last_round, step = round.ts - last;
+  if (last != 0 && step <= 0 && step >= -kSetBack) return false;
   changed_ = false;
-  if (restored_) Return(round.ts);
+  if (last != 0 && step < 0) {
+    MoveTimes(step - options_.interval);
+  } else if (last != 0 && step > 4 * options_.interval) {
+    MoveTimes(step - options_.interval);
+  }
   if (begun_ == 0) begun_ = round.ts;
   for (size_t rule = 0; rule < rules_.size(); ++rule) RunRule(rule, round);
   Tell(round.ts);
@@ -94,15 +98,14 @@ bool Engine::Run(const Round& round) {
   return changed_;
 }
 
-// Nothing is known of the time in which nobody looked; rounds are seconds apart anyway.
-void Engine::Return(Micros ts) {
-  restored_ = false;
-  const Micros away = std::max<Micros>(ts - stats_.last_round - kOrdinary, 0);
+// As if this round came an interval after the last: what lies between is not known.
+void Engine::MoveTimes(Micros by) {
+  if (begun_ != 0) begun_ += by;
   for (OfRule& rule : state_) {
     for (auto& [key, m] : rule.members) {
-      if (m.group.empty()) m.since += away;
-      m.held += away;
-      if (m.unknown != 0) m.unknown += away;
+      m.since += by;
+      m.held += by;
+      if (m.unknown != 0) m.unknown += by;
     }
   }
 }
@@ -203,7 +206,8 @@ void Engine::Fire(size_t r, uint64_t key, Member* m, const Round& round) {
   const bool first = group.members.empty();
   Alert* alert = nullptr;
   if (first) {
-    if (group.id.empty()) group.id = IdOf(rules_[r].name, name, m->since);
+    // One that is not kept any more is another alert, with keys of its own.
+    if (!alerts_.contains(group.id)) group.id = IdOf(rules_[r].name, name, m->since);
     alert = Open(r, *m, name, round.ts, &group);
     if (alert == nullptr) {
       state_[r].groups.erase(name);

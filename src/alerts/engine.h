@@ -17,6 +17,9 @@
 // them says that they were sent (Sent); the outbox is a part of the state, so that a kill between
 // the two repeats one transition at most, under the same key.
 //
+// Time in which nobody looked (a start from a state, a clock that jumps ahead) is not known: it
+// counts neither for nor against.
+//
 // Start. Nothing fires within `grace` of the first round of an engine without a state: the first
 // samples after a start are as likely of the start as of the fleet.
 #pragma once
@@ -45,8 +48,13 @@ inline constexpr size_t kMostAlerts = 20'000;   // that are open; more are count
 inline constexpr size_t kMostResolved = 5'000;  // kept to be looked at
 inline constexpr size_t kMostOutbox = 50'000;
 
+// A clock that is set back by more begins anew from there; by less, rounds wait until it is again
+// where it was.
+inline constexpr Micros kSetBack = 2 * kMicrosPerMinute;
+
 struct EngineOptions {
-  std::string external_url;  // "" = links begin at "/"
+  Micros interval = 15 * kMicrosPerSecond;  // between rounds; four times that is a gap
+  std::string external_url;                 // "" = links begin at "/"
   Micros grace = 5 * kMicrosPerMinute;
 };
 
@@ -60,7 +68,7 @@ class Engine {
  public:
   Engine(std::vector<Rule> rules, EngineOptions options);
 
-  // One round. `round.ts` must be later than the last one's; else it is left out. Returns whether
+  // One round. One that is not later than the last is left out (but see kSetBack). Returns whether
   // anything has changed that a restart must not forget.
   bool Run(const Round& round);
 
@@ -110,7 +118,7 @@ class Engine {
   };
   enum class Holds : uint8_t { kYes, kNo, kUnknown };
 
-  void Return(Micros ts);
+  void MoveTimes(Micros by);
   void RunRule(size_t rule, const Round& round);
   void Hold(size_t rule, const Round& round, size_t row, Member* member);
   // What is told of a job ends with it: another holds the GPU now.
@@ -135,7 +143,6 @@ class Engine {
   std::deque<Transition> outbox_;
   std::vector<alerts::Silence> silences_;
   Micros begun_ = 0;        // the first round; 0 = there was none
-  bool restored_ = false;   // from a state, and no round since
   bool has_state_ = false;  // it goes on from one: no grace
   bool changed_ = false;
   EngineStats stats_;

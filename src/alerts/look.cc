@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "alerts/engine.h"
 #include "base/json_writer.h"
 
 namespace flopwatch::alerts {
@@ -80,7 +81,23 @@ void Look::NameNodes() {
   });
 }
 
+// What is of later than now stands in the way of what is now (as in ingest::LiveState).
+void Look::StepBack(Micros now) {
+  window_ = std::min(window_, FloorTo(now, kWindow));
+  const auto drop = [now](Ring* ring) {
+    std::erase_if(*ring, [now](const Past& past) { return past.to > now; });
+  };
+  drop(&fleet_);
+  for (auto& [key, ring] : jobs_) drop(&ring);
+  for (Board& board : boards_) {
+    board.xid_at = std::min(board.xid_at, now);
+    board.beside_at = std::min(board.beside_at, now);
+  }
+}
+
 void Look::Take(Micros now, Round* round) {
+  if (now < last_ - kSetBack) StepBack(now);
+  last_ = now;
   round->ts = now;
   for (Subjects& subjects : round->subjects) subjects.Clear();
   accounts_.reset();

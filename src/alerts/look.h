@@ -76,6 +76,7 @@ class Look {
     bool one_model = true;
   };
 
+  void StepBack(Micros now);
   void TakeGpus(Micros now, Round* round);
   void CopyGpus();
   void TakePeers(Micros now);
@@ -101,6 +102,7 @@ class Look {
   absl::flat_hash_map<std::string, int32_t> xids_;  // of a state: by UUID
   absl::flat_hash_map<std::string, Ring> jobs_;     // by key
   Ring fleet_;
+  Micros last_ = 0;    // the last look
   Micros window_ = 0;  // the last that is in the rings; end
   Micros growth_ = 0;  // the piece of kNews that growth is of
 

@@ -171,7 +171,9 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
                                     .silent_after = stored.silent_after()};
   const query::Memory memory(std::move(sources));
   Look look(&memory);
-  Engine engine(options.rules, options.engine);
+  EngineOptions of = options.engine;
+  of.interval = options.interval;
+  Engine engine(options.rules, std::move(of));
   Feed feed(query, &live);
   Round round;
   Replayed out;

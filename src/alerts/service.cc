@@ -15,12 +15,19 @@ namespace {
 constexpr uint64_t kMostStateBytes = kMaxJsonBytes;
 constexpr Micros kSaveEvery = kMicrosPerMinute;
 constexpr Micros kRefreshEvery = kMicrosPerMinute;
+ServiceOptions WithInterval(ServiceOptions options) {
+  options.engine.interval = options.interval;
+  return options;
+}
+
 constexpr Micros kTick = 100 * kMicrosPerMilli;
 
 }  // namespace
 
 Service::Service(ServiceOptions options, const query::Memory* memory)
-    : options_(std::move(options)), look_(memory), engine_(options_.rules, options_.engine) {}
+    : options_(WithInterval(std::move(options))),
+      look_(memory),
+      engine_(options_.rules, options_.engine) {}
 
 StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options,
                                                   const query::Memory* memory) {
@@ -51,7 +58,7 @@ Service::~Service() {
   thread_ = {};
   for (auto& line : lines_) line->thread.request_stop();
   for (auto& line : lines_) line->thread = {};
-  Save();
+  Save().IgnoreError();  // which is logged
 }
 
 Status Service::Restore() {
@@ -83,8 +90,8 @@ std::string Service::State() const {
   return text;
 }
 
-void Service::Save() {
-  if (options_.state_file.empty()) return;
+Status Service::Save() {
+  if (options_.state_file.empty()) return absl::OkStatus();
   const MutexLock round(round_mutex_);
   std::string text;
   {
@@ -95,11 +102,12 @@ void Service::Save() {
   look_.WriteState(&text);
   saved_ = MonotonicNow();
   const Status written = WriteFileAtomically(options_.state_file, text);
-  if (written.ok()) return;
+  if (written.ok()) return written;
   LogWarn("the state of the alerts is not written: {}", MessageOf(written));
   const MutexLock lock(mutex_);
   ++state_errors_;
   dirty_ = true;
+  return Unavailable("it is in force, but a restart would forget it: {}", MessageOf(written));
 }
 
 void Service::RunOnce() {
@@ -115,7 +123,8 @@ void Service::RunOnce() {
     last_round_s_ = ToSeconds(MonotonicNow() - begun);
     if (MonotonicNow() - saved_ > kSaveEvery) changed = true;
   }
-  if (changed) Save();  // before anybody is told
+  // Before anybody is told; where it cannot be written they are told all the same.
+  if (changed) Save().IgnoreError();
   const MutexLock lock(mutex_);
   Queue();
 }
@@ -134,7 +143,7 @@ void Service::Loop(std::stop_token stop) {
       next = MonotonicNow() + options_.interval;
       RunOnce();
     } else if (save) {
-      Save();
+      Save().IgnoreError();
     }
   }
 }
@@ -241,7 +250,7 @@ StatusOr<std::string> Service::Silence(alerts::Silence silence) {
     const MutexLock lock(mutex_);
     id = engine_.Silence(std::move(silence), Clock());
   }
-  if (id.ok()) Save();
+  if (id.ok()) FW_RETURN_IF_ERROR(Save());
   return id;
 }
 
@@ -250,8 +259,7 @@ Status Service::Unsilence(std::string_view id) {
     const MutexLock lock(mutex_);
     FW_RETURN_IF_ERROR(engine_.Unsilence(id, Clock()));
   }
-  Save();
-  return absl::OkStatus();
+  return Save();
 }
 
 std::vector<alerts::Silence> Service::Silences() const {
@@ -264,8 +272,7 @@ Status Service::Note(std::string_view id, std::string_view text, std::string_vie
     const MutexLock lock(mutex_);
     FW_RETURN_IF_ERROR(engine_.Note(id, text, by, close, Clock()));
   }
-  Save();
-  return absl::OkStatus();
+  return Save();
 }
 
 std::optional<double> Service::BaselineOf(std::string_view job) const {

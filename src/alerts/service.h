@@ -55,6 +55,8 @@ class Service {
   std::vector<Alert> Alerts(bool resolved) const;
   std::optional<Alert> Find(std::string_view id) const;
   const std::vector<Rule>& rules() const { return options_.rules; }
+  // The next three are on disk when they return. Unavailable: they are in force, and the state file
+  // cannot be written.
   StatusOr<std::string> Silence(alerts::Silence silence);
   Status Unsilence(std::string_view id);
   std::vector<alerts::Silence> Silences() const;
@@ -95,7 +97,7 @@ class Service {
   void Done(Line* line, const Transition& t, bool taken) FW_REQUIRES(mutex_);
   void Queue() FW_REQUIRES(mutex_);
   std::string State() const FW_REQUIRES(mutex_);
-  void Save();
+  Status Save();
   Micros Clock() const { return options_.clock ? options_.clock() : Now(); }
 
   const ServiceOptions options_;

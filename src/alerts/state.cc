@@ -231,7 +231,7 @@ Status Engine::ReadState(std::string_view text) {
   silences_ = std::move(read.silences_);
   state_ = std::move(read.state_);
   stats_.last_round = last;
-  restored_ = has_state_ = true;
+  has_state_ = true;
   return absl::OkStatus();
 }
 

@@ -202,11 +202,25 @@ TEST(Engine, WhatAServiceDidClosesIt) {
   EXPECT_THAT(Keys(e), ElementsAre("hot:firing", "hot:resolved"));
 }
 
-// A clock that was set back tells no round twice.
+// A little: rounds wait. More: it goes on from there, and nothing is told twice or lost.
 TEST(Engine, ClockSetBack) {
   Engine e = EngineOf();
-  Rounds(&e, 600, 660, {{1, 95}});
-  EXPECT_FALSE(e.Run(RoundOf(30, kTemp, {{1, 50}})));
+  Rounds(&e, 86'400, 86'460, {{1, 95}});
+  EXPECT_FALSE(e.Run(RoundOf(86'445, kTemp, {{1, 50}})));
+  ASSERT_THAT(e.Alerts(false), SizeIs(1));
+  Rounds(&e, 0, 60, {{1, 95}, {2, 95, "n2", "8"}});
+  EXPECT_THAT(e.Alerts(false), SizeIs(2)) << "the other one a minute later, and not in a day";
+  Rounds(&e, 75, 150, {{1, 50}, {2, 95, "n2", "8"}});
+  EXPECT_THAT(Keys(e), ElementsAre("hot:firing", "hot:firing", "hot:resolved"));
+}
+
+// An hour that nobody has seen makes nothing an hour older.
+TEST(Engine, ClockAhead) {
+  Engine e = EngineOf();
+  Rounds(&e, 0, 30, {{1, 95}, {2, 95, "n2", "8"}});
+  Rounds(&e, 3630, 3630, {{1, 95}, {2, 50, "n2", "8"}});
+  EXPECT_THAT(e.Alerts(true), IsEmpty());
+  Rounds(&e, 3645, 3645, {{1, 95}, {2, 50, "n2", "8"}});
   EXPECT_THAT(e.Alerts(false), SizeIs(1));
 }
 

@@ -50,6 +50,7 @@ class LiveFleet {
   Shown& operator[](int gpu) { return shown_[static_cast<size_t>(gpu)]; }
   void All(const Shown& shown) { std::fill(shown_.begin(), shown_.end(), shown); }
 
+  void SetClock(int64_t seconds) { now_ = seconds; }
   // Scrapes and rounds for so many seconds.
   void Go(int64_t seconds) {
     for (const int64_t end = now_ + seconds; now_ < end;) {

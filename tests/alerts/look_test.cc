@@ -176,6 +176,21 @@ TEST(Look, AGpuThatFallsOffTheBus) {
               ElementsAre(HasSubstr("gpu_silent: nothing is heard of GPU-00000002")));
 }
 
+// The clock was a day ahead: what is seen afterwards has its baseline in the usual time.
+TEST(Look, AClockThatWasAhead) {
+  LiveFleet fleet(1, 4);
+  fleet.SetClock(24 * kHour);
+  fleet.Go(kHour);
+  fleet.SetClock(0);
+  fleet.Go(2 * kHour);
+  EXPECT_NEAR(fleet.Value(Quantity::kJobBaselineWindows), 20, 2);
+  fleet[1].xid = 94;
+  fleet.Go(15);
+  EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("XID 94")));
+  fleet.Go(kHour);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+}
+
 TEST(Look, StateKeepsBaselinesAndXids) {
   LiveFleet before(1, 4);
   before[0].xid = 13;

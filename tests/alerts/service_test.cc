@@ -182,6 +182,19 @@ TEST_F(ServiceTest, ADamagedStateIsNamedAndLeftAlone) {
   EXPECT_EQ(*ReadFile(file, 100), "{\"version\": 1,");
 }
 
+// What is acknowledged is on disk.
+TEST_F(ServiceTest, ASilenceThatCannotBeKeptIsNotAcknowledged) {
+  auto service = Start("webhook", sink_.url());
+  std::filesystem::remove_all(folder_);
+  alerts::Silence silence{.matchers = {{"gpu", "x", false}}, .owner = "ann"};
+  silence.from = fleet_.now();
+  silence.until = fleet_.now() + kMicrosPerHour;
+  const auto id = service->Silence(silence);
+  EXPECT_EQ(id.status().code(), absl::StatusCode::kUnavailable) << id.status();
+  EXPECT_GE(service->stats().state_errors, 1u);
+  std::filesystem::create_directories(folder_);
+}
+
 TEST_F(ServiceTest, AlertmanagerIsAskedAsItReads) {
   auto service = Start("alertmanager", sink_.url() + "/prefix/");
   Heat(1, 95);
