@@ -1,6 +1,9 @@
 // Alerts: what fires, what fired, silences, what services did about them, the rules and their
 // replay, and how a job is doing in one answer.
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <vector>
@@ -31,6 +34,23 @@ constexpr Integer kReplayEvery("every_s", 1, 3600, 15, "Seconds between two roun
 constexpr std::string_view kNoServer =
     "alerts are those of a running server: start flopwatch serve, or ask for the replay of what is "
     "stored with flopwatch alerts test";
+
+// What is no JSON is the sender's fault. A key that is not known would be taken for one that is not
+// given: a silence without its end.
+StatusOr<Json> BodyOf(const Call& call, const JsonLimits& limits,
+                      std::initializer_list<std::string_view> keys) {
+  auto body = Json::Parse(call.request.body, limits);
+  if (!body.ok()) return InvalidArgument("{}", MessageOf(body.status()));
+  if (!body->is_object()) return InvalidArgument("the body is a JSON object");
+  for (const auto& [key, value] : body->object()) {
+    if (std::ranges::find(keys, key) != keys.end()) continue;
+    const std::string_view near = Nearest(key, std::vector<std::string_view>(keys));
+    return InvalidArgument("field \"{}\" is not known; {}", Printable(key, 60),
+                           near.empty() ? fmt::format("known are {}", fmt::join(keys, ", "))
+                                        : fmt::format("did you mean {}?", near));
+  }
+  return body;
+}
 
 Status HasService(const alerts::Service* service) {
   return service == nullptr ? Unavailable("{}", kNoServer) : absl::OkStatus();
@@ -89,7 +109,7 @@ Result OneAlert(const alerts::Service* service, std::string_view id) {
 
 Result Note(alerts::Service* service, const Call& call) {
   FW_RETURN_IF_ERROR(HasService(service));
-  FW_ASSIGN_OR_RETURN(const Json body, Json::Parse(call.request.body, kAlertBody));
+  FW_ASSIGN_OR_RETURN(const Json body, BodyOf(call, kAlertBody, {"text", "by", "close"}));
   const std::string text = body["text"].text(), by = body["by"].text();
   if (text.empty() || by.empty() || text.size() > 2000 || by.size() > 200)
     return InvalidArgument(
@@ -110,7 +130,9 @@ Result ListSilences(const alerts::Service* service) {
 
 Result PostSilence(alerts::Service* service, Micros now, const Call& call) {
   FW_RETURN_IF_ERROR(HasService(service));
-  FW_ASSIGN_OR_RETURN(const Json body, Json::Parse(call.request.body, kAlertBody));
+  FW_ASSIGN_OR_RETURN(
+      const Json body,
+      BodyOf(call, kAlertBody, {"matchers", "owner", "comment", "from", "until", "for", "weekly"}));
   alerts::Silence silence;
   for (const Json& text : body["matchers"].array()) {
     FW_ASSIGN_OR_RETURN(alerts::Matcher matcher, alerts::ParseMatcher(text.text()));
@@ -176,7 +198,7 @@ Result ReplayRules(const query::Query& query, const alerts::Service* service, co
   alerts::ReplayOptions options{.window = window};
   if (service != nullptr) options.rules = service->rules();
   if (!call.request.body.empty()) {
-    FW_ASSIGN_OR_RETURN(const Json body, Json::Parse(call.request.body, kReplayBody));
+    FW_ASSIGN_OR_RETURN(const Json body, BodyOf(call, kReplayBody, {"rules"}));
     FW_RETURN_IF_ERROR(alerts::AddRules(body["rules"].text(), "rules", &options.rules));
   }
   options.engine.grace = 0;

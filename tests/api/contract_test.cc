@@ -248,6 +248,9 @@ TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
        R"({"matchers": ["job=100"], "owner": "ann", "for": "2h"})");
   fits("POST", "/api/v1/silences", "/api/v1/silences", 400,
        R"({"matchers": ["jub=100"], "owner": "ann", "for": "2h"})");
+  for (const char* wrong :
+       {"nonsense", "[]", "", R"({"matchers": ["job=1"], "owner": "a", "fro": "2h"})"})
+    fits("POST", "/api/v1/silences", "/api/v1/silences", 400, wrong);
   fits("GET", "/api/v1/silences", "/api/v1/silences", 200);
   fits("POST", "/api/v1/silences/" + alerts_->Silences()[0].id + "/end",
        "/api/v1/silences/{id}/end", 200, "{}");
