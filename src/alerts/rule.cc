@@ -69,8 +69,8 @@ class RuleReader {
       where_ = key.source();
       const std::string_view near =
           Nearest(key.str(), std::vector<std::string_view>(std::begin(kKeys), std::end(kKeys)));
-      return InvalidArgument("a rule has no key \"{}\"{}", Printable(key.str(), 60),
-                             near.empty() ? "" : fmt::format("; did you mean {}?", near));
+      return Advise(InvalidArgument("a rule has no key \"{}\"", Printable(key.str(), 60)),
+                    near.empty() ? "" : fmt::format("did you mean {}?", near));
     }
     return absl::OkStatus();
   }
@@ -169,9 +169,9 @@ Status InhibitorsExist(const std::vector<Rule>& rules, std::string_view file) {
     for (const std::string& by : rule.inhibited_by) {
       if (std::ranges::find(names, by) != names.end()) continue;
       const std::string_view near = Nearest(by, names);
-      return InvalidArgument("{}: rule {}: inhibited_by names \"{}\", which is no rule{}", file,
-                             rule.name, Printable(by, 60),
-                             near.empty() ? "" : fmt::format("; did you mean {}?", near));
+      return Advise(InvalidArgument("{}: rule {}: inhibited_by names \"{}\", which is no rule",
+                                    file, rule.name, Printable(by, 60)),
+                    near.empty() ? "" : fmt::format("did you mean {}?", near));
     }
   }
   return absl::OkStatus();

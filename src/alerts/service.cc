@@ -67,7 +67,7 @@ Status Service::Restore() {
   const auto read = [&]() -> Status {
     FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(options_.state_file, kMostStateBytes));
     const size_t end = text.find('\n');  // the engine's line, and what was seen
-    if (end == std::string::npos) return absl::DataLossError("it is cut off");
+    if (end == std::string::npos) return DataLoss("it is cut off");
     FW_ASSIGN_OR_RETURN(const Json seen, Json::Parse(std::string_view(text).substr(end + 1)));
     const MutexLock round(round_mutex_);
     const MutexLock lock(mutex_);

@@ -84,7 +84,7 @@ StatusOr<Alert> ReadAlert(const Json& json) {
   for (const AlertTime& t : kAlertTimes) a.*t.time = json[t.name].integer_or(0);
   const int64_t severity = json["severity"].integer_or(-1), state = json["state"].integer_or(-1);
   if (a.id.empty() || a.rule.empty() || severity < 0 || severity > 2 || state < 0 || state > 2)
-    return absl::DataLossError("an alert without id, rule, severity or state");
+    return DataLoss("an alert without id, rule, severity or state");
   a.severity = static_cast<Severity>(severity);
   a.state = static_cast<AlertState>(state);
   a.reopened = static_cast<int32_t>(json["reopened"].integer_or(0));
@@ -177,8 +177,7 @@ Status Engine::ReadRule(const Json& json) {
   for (const Json& j : json["members"].array()) {
     uint64_t key = 0;
     const std::string text = j["key"].text();
-    if (std::sscanf(text.c_str(), "%lx", &key) != 1)
-      return absl::DataLossError("a subject without its key");
+    if (std::sscanf(text.c_str(), "%lx", &key) != 1) return DataLoss("a subject without its key");
     Member m;
     m.since = j["since"].integer_or(0);
     m.held = j["held"].integer_or(0);
@@ -202,8 +201,8 @@ Status Engine::ReadRule(const Json& json) {
 Status Engine::ReadState(std::string_view text) {
   FW_ASSIGN_OR_RETURN(const Json json, Json::Parse(text, {.what = "the state of the alerts"}));
   if (json["version"].integer_or(0) != kVersion)
-    return absl::DataLossError(fmt::format("the state of the alerts is of version {}, not {}",
-                                           json["version"].integer_or(0), kVersion));
+    return DataLoss("the state of the alerts is of version {}, not {}",
+                    json["version"].integer_or(0), kVersion);
   Engine read(rules_, options_);
   for (const Json& a : json["alerts"].array()) {
     FW_ASSIGN_OR_RETURN(Alert alert, ReadAlert(a));

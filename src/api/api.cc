@@ -39,7 +39,7 @@ Status CheckOrigin(const Request& request) {
                        absl::AsciiStrToLower(std::string(*host));
   }
   if (cross_site || other_origin) {
-    return absl::PermissionDeniedError(
+    return PermissionDenied(
         "a page of another site may not send this: cross-origin POST is refused");
   }
   return absl::OkStatus();

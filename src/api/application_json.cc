@@ -217,7 +217,7 @@ StatusOr<std::vector<ApplicationReport>> ParseReports(std::string_view body, std
                                                       Micros now) {
   const auto json =
       Json::Parse(body, {.max_bytes = kMaxReportBytes, .max_depth = 24, .what = "the body"});
-  if (!json.ok()) return absl::InvalidArgumentError(std::string(json.status().message()));
+  if (!json.ok()) return WithCode(json.status(), absl::StatusCode::kInvalidArgument);
   std::vector<ApplicationReport> out;
   ApplicationClaim base;
   base.job = job;

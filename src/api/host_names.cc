@@ -70,13 +70,13 @@ Status HostNames::Check(std::string_view authority) const {
   if (address == Address::kLoopback || (address == Address::kOther && remote_))
     return absl::OkStatus();
   if (std::ranges::binary_search(names_, host)) return absl::OkStatus();
-  return absl::PermissionDeniedError(fmt::format(
+  return PermissionDenied(
       "host '{}' is none that this server answers to{}; add it to server.hosts (serve --host-name "
       "NAME), or use an address",
       Printable(authority, 100),
       remote_ ? ""
               : ": it is not this machine, and the server listens "
-                "on loopback only"));
+                "on loopback only");
 }
 
 std::vector<std::string> MachineNames() {

@@ -38,9 +38,8 @@ RouteTable::Match RouteTable::Find(std::string_view method, std::string_view pat
 
 Status RouteTable::NoSuchRoute(const net::Request& request, bool other_method) const {
   if (other_method) {
-    return absl::UnimplementedError(
-        fmt::format("{} {}: this path does not take that method; see /openapi.json",
-                    Printable(request.method, 16), Printable(request.path, 100)));
+    return Unimplemented("{} {}: this path does not take that method; see /openapi.json",
+                         Printable(request.method, 16), Printable(request.path, 100));
   }
   std::vector<std::string_view> paths;
   for (const Endpoint& e : endpoints_)

@@ -40,7 +40,7 @@ constexpr std::string_view kNoServer =
 StatusOr<Json> BodyOf(const Call& call, const JsonLimits& limits,
                       std::initializer_list<std::string_view> keys) {
   auto body = Json::Parse(call.request.body, limits);
-  if (!body.ok()) return InvalidArgument("{}", MessageOf(body.status()));
+  if (!body.ok()) return WithCode(body.status(), absl::StatusCode::kInvalidArgument);
   if (!body->is_object()) return InvalidArgument("the body is a JSON object");
   for (const auto& [key, value] : body->object()) {
     if (std::ranges::find(keys, key) != keys.end()) continue;

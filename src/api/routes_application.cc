@@ -32,9 +32,9 @@ Status NothingReported(const ingest::ApplicationIntake& applications, std::strin
   const std::vector<std::string_view> keys(
       known.begin(), known.begin() + std::min<ptrdiff_t>(kMaxJobNames, std::ssize(known)));
   const std::string_view near = Nearest(job, keys);
-  return NotFound("no job '{}'{}", Printable(job, 100),
-                  near.empty() ? std::string(" and nothing was reported under that name")
-                               : fmt::format("; did you mean '{}'?", near));
+  if (near.empty())
+    return NotFound("no job '{}' and nothing was reported under that name", Printable(job, 100));
+  return NotFound("no job '{}'; did you mean '{}'?", Printable(job, 100), near);
 }
 
 Result GetApplication(const query::Query& query, const Call& call) {

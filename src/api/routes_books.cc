@@ -51,7 +51,8 @@ Status ReadFilesOf(const Json& list, std::vector<slurm::NamedText>* out) {
 
 StatusOr<SlurmRequest> ReadSlurmRequest(std::string_view body, Micros now) {
   auto parsed = Json::Parse(body, {.what = "the body"});
-  if (!parsed.ok()) return InvalidArgument("books: {}", MessageOf(parsed.status()));
+  if (!parsed.ok())
+    return Annotate(WithCode(parsed.status(), absl::StatusCode::kInvalidArgument), "books");
   const Json& json = *parsed;
   if (!json.is_object())
     return InvalidArgument(R"(books: the body is an object {{"files": [{{name, text}}, ...]}})");
@@ -71,13 +72,16 @@ StatusOr<SlurmRequest> ReadSlurmRequest(std::string_view body, Micros now) {
   FW_ASSIGN_OR_RETURN(const std::string zone, TextOf(json, "time_zone"));
   if (!zone.empty()) {
     auto loaded = TimeZone::Load(zone);
-    if (!loaded.ok()) return InvalidArgument("books: time_zone: {}", MessageOf(loaded.status()));
+    if (!loaded.ok())
+      return Annotate(WithCode(loaded.status(), absl::StatusCode::kInvalidArgument),
+                      "books: time_zone");
     out.reading.time_zone = *std::move(loaded);
   }
   FW_ASSIGN_OR_RETURN(const std::string as_of, TextOf(json, "as_of"));
   if (!as_of.empty()) {
     const auto time = ParseTime(as_of, now);
-    if (!time.ok()) return InvalidArgument("books: as_of: {}", MessageOf(time.status()));
+    if (!time.ok())
+      return Annotate(WithCode(time.status(), absl::StatusCode::kInvalidArgument), "books: as_of");
     out.as_of = *time;
   }
   return out;
@@ -127,7 +131,8 @@ Result PostSlurmBooks(const BookSources& to, const net::Request& request) {
   FW_ASSIGN_OR_RETURN(const SlurmRequest read,
                       ReadSlurmRequest(request.body, to.pipeline->Clock()));
   const auto told = slurm::TellFiles(read.files, read.reading, read.as_of, to.books, to.index);
-  if (!told.ok()) return InvalidArgument("books: {}", MessageOf(told.status()));
+  if (!told.ok())
+    return Annotate(WithCode(told.status(), absl::StatusCode::kInvalidArgument), "books");
   return ToldResponse(*told);
 }
 

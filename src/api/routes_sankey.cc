@@ -154,7 +154,7 @@ Result SankeyOfWindow(const query::Query& query, const fleet::Prices& prices,
   const query::SankeyFilter filter = {.hardware = HardwareOf(args),
                                       .account = std::string(args[kAccount].value_or(""))};
   if (!filter.account.empty() && !filter.hardware.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "account: not together with cluster, partition or model: an account has no hardware");
   }
   FW_ASSIGN_OR_RETURN(const fleet::Sankey sankey,

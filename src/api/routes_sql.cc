@@ -66,11 +66,12 @@ Result GetSql(store::Store& store, const Arguments& args) {
 
 Result PostSql(store::Store& store, std::string_view text) {
   const auto body = Json::Parse(text, kSqlBody);
-  if (!body.ok()) return InvalidArgument("sql: {}", MessageOf(body.status()));
+  if (!body.ok())
+    return Annotate(WithCode(body.status(), absl::StatusCode::kInvalidArgument), "sql");
   const auto* sql = std::get_if<std::string>(&(*body)["query"].value_);
   if (sql == nullptr) {
-    return absl::InvalidArgumentError(
-        R"(sql: the body has no "query" string; send {"query": "SELECT ..."})");
+    return InvalidArgument(
+        R"(sql: the body has no "query" string; send {{"query": "SELECT ..."}})");
   }
   int64_t limit = kDefaultSqlRows;
   for (const auto& [key, value] : body->object()) {

@@ -14,21 +14,23 @@ namespace flopwatch {
 namespace {
 
 Status FromErrno(std::string_view what, const std::string& path, int error) {
-  const std::string message = fmt::format("{} {}: {}", what, path, std::strerror(error));
-  switch (error) {
-    case ENOENT:
-    case ENOTDIR:
-      return absl::NotFoundError(message);
-    case EACCES:
-    case EPERM:
-    case EROFS:
-      return absl::PermissionDeniedError(message);
-    case ENOSPC:
-    case EDQUOT:
-      return absl::ResourceExhaustedError(message);
-    default:
-      return absl::InternalError(message);
-  }
+  const auto code = [error] {
+    switch (error) {
+      case ENOENT:
+      case ENOTDIR:
+        return absl::StatusCode::kNotFound;
+      case EACCES:
+      case EPERM:
+      case EROFS:
+        return absl::StatusCode::kPermissionDenied;
+      case ENOSPC:
+      case EDQUOT:
+        return absl::StatusCode::kResourceExhausted;
+      default:
+        return absl::StatusCode::kInternal;
+    }
+  }();
+  return StatusOf(code, {fmt::format("{} {}", what, path), std::strerror(error), ""});
 }
 
 Status WriteAll(int fd, std::string_view text, const std::string& path) {
@@ -62,8 +64,8 @@ StatusOr<std::string> ReadFile(const std::string& path, uint64_t max_bytes) {
     if (n < 0) status = FromErrno("reading", path, errno);
     if (n <= 0) break;
     if (text.size() > max_bytes) {
-      status = absl::OutOfRangeError(fmt::format(
-          "{} is larger than {} bytes, the limit for this kind of file", path, max_bytes));
+      status = OutOfRange("{} is larger than {} bytes, the limit for this kind of file", path,
+                          max_bytes);
       break;
     }
   }

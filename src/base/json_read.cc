@@ -102,8 +102,8 @@ Json& Json::operator=(Json&&) noexcept = default;
 
 StatusOr<Json> Json::Parse(std::string_view text, const JsonLimits& limits) {
   if (text.size() > limits.max_bytes) {
-    return absl::OutOfRangeError(fmt::format("cannot read {} of {} bytes: the limit is {}",
-                                             limits.what, text.size(), limits.max_bytes));
+    return OutOfRange("cannot read {} of {} bytes: the limit is {}", limits.what, text.size(),
+                      limits.max_bytes);
   }
   text = WithoutByteOrderMark(text);
   std::string rewritten;
@@ -120,12 +120,10 @@ StatusOr<Json> Json::Parse(std::string_view text, const JsonLimits& limits) {
   if (!error && text.find_first_not_of(" \t\r\n", read) != std::string_view::npos)
     error = boost::json::error::extra_data;
   if (error) {
-    return absl::DataLossError(
-        error == boost::json::error::too_deep
-            ? fmt::format("cannot read {} as JSON: nested deeper than {} levels at {}", limits.what,
-                          limits.max_depth, PositionOf(text, read))
-            : fmt::format("cannot read {} as JSON: {} at {}", limits.what, error.message(),
-                          PositionOf(text, read)));
+    const std::string why = error == boost::json::error::too_deep
+                                ? fmt::format("nested deeper than {} levels", limits.max_depth)
+                                : error.message();
+    return DataLoss("cannot read {} as JSON: {} at {}", limits.what, why, PositionOf(text, read));
   }
   return Convert(parser.release());
 }

@@ -140,9 +140,8 @@ StatusOr<pid_t> Spawn(std::vector<std::string> argv, const std::vector<std::stri
     return NotFound("cannot run {}: there is no such program{}", name,
                     argv[0].find('/') == std::string::npos ? " in PATH" : "");
   if (error == EACCES || error == ENOEXEC)
-    return absl::PermissionDeniedError(
-        fmt::format("cannot run {}: {}; it must be a program that this user may execute", name,
-                    std::strerror(error)));
+    return PermissionDenied("cannot run {}: {}; it must be a program that this user may execute",
+                            name, std::strerror(error));
   if (error != 0) return OfErrno("cannot run " + name, error);
   return pid;
 }
@@ -257,7 +256,7 @@ StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& argv,
                                    const ProgramLimits& limits, std::stop_token stop) {
   if (argv.empty() || argv[0].empty()) return InvalidArgument("no program is named");
   const std::string name = Printable(argv[0]);
-  if (stop.stop_requested()) return absl::CancelledError(name + " was not started: stopping");
+  if (stop.stop_requested()) return Cancelled("{} was not started: stopping", name);
   if (LeftBehind::Instance().Reap() >= kMaxLeftBehind)
     return Unavailable(
         "{} was not started: {} programs before it could not be ended; a file system that they "
@@ -279,14 +278,13 @@ StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& argv,
     const Micros left = end - MonotonicNow();
     std::optional<Status> why;
     if (stop.stop_requested()) {
-      why = absl::CancelledError(name + " was ended: stopping");
+      why = Cancelled("{} was ended: stopping", name);
     } else if (running.output_bytes() > limits.max_output) {
       why = ResourceExhausted("{} was ended: it wrote more than {} bytes", name, limits.max_output);
     } else if (left <= 0) {
       const std::string said = FirstLines(running.errors());
-      why = absl::DeadlineExceededError(fmt::format("{} was ended: it ran longer than {}{}{}", name,
-                                                    FormatDuration(limits.longest),
-                                                    said.empty() ? "" : ": ", said));
+      why = DeadlineExceeded("{} was ended: it ran longer than {}{}{}", name,
+                             FormatDuration(limits.longest), said.empty() ? "" : ": ", said);
     }
     if (why.has_value()) {
       running.End(limits);

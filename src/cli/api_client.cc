@@ -26,10 +26,10 @@ class Http final : public ApiClient {
     StatusOr<net::FetchResult> result = net::Fetch(url_ + path_and_query, options);
     if (!result.ok()) {
       // Whatever the network said, for the caller the server is out of reach.
-      return absl::UnavailableError(
-          fmt::format("cannot ask the flopwatch server at {}: {}; start one there with \"flopwatch "
-                      "serve\", or name another with --server",
-                      url_, Printable(std::string(result.status().message()))));
+      return Unavailable(
+          "cannot ask the flopwatch server at {}: {}; start one there with \"flopwatch "
+          "serve\", or name another with --server",
+          url_, Printable(MessageOf(result.status())));
     }
     if (result->status / 100 != 2) return FromHttp(result->status, result->body, url_);
     return std::move(result->body);
@@ -86,10 +86,18 @@ std::unique_ptr<ApiClient> HttpClient(std::string url) {
 }
 
 Status FromHttp(int http_status, std::string_view body, std::string_view what) {
-  std::string message = fmt::format("{} answered HTTP {}", what, http_status);
+  ErrorParts parts{fmt::format("{} answered HTTP {}", what, http_status), "", ""};
   if (const auto json = Json::Parse(body); json.ok()) {
-    if (const std::string said = (*json)["error"]["message"].text(); !said.empty())
-      message = Printable(OneLine(said), 2000);
+    const Json& error = (*json)["error"];
+    const auto said = [&](const char* part) {
+      return Printable(OneLine(error[part].text()), 2000);
+    };
+    // An older server says the whole alone.
+    if (const std::string of = said("what"); !of.empty()) {
+      parts = {of, said("why"), said("try")};
+    } else if (const std::string all = said("message"); !all.empty()) {
+      parts.what = all;
+    }
   }
   static constexpr std::pair<int, absl::StatusCode> kCodes[] = {
       {400, absl::StatusCode::kInvalidArgument},  {401, absl::StatusCode::kUnauthenticated},
@@ -98,9 +106,16 @@ Status FromHttp(int http_status, std::string_view body, std::string_view what) {
       {429, absl::StatusCode::kUnavailable},      {502, absl::StatusCode::kUnavailable},
       {503, absl::StatusCode::kUnavailable},      {504, absl::StatusCode::kDeadlineExceeded}};
   for (const auto& [answered, code] : kCodes) {
-    if (answered == http_status) return Status(code, message);
+    if (answered == http_status) return StatusOf(code, parts);
   }
-  return absl::InternalError(message);
+  return StatusOf(absl::StatusCode::kInternal, parts);
+}
+
+Status ForCommandLine(const Status& status) {
+  constexpr std::string_view kPath = "/api/v1/jobs lists";
+  const std::string next = PartsOf(status).next;
+  if (!next.starts_with(kPath)) return status;
+  return Advise(status, "\"flopwatch jobs\" lists" + next.substr(kPath.size()));
 }
 
 }  // namespace flopwatch::cli

@@ -47,6 +47,9 @@ StatusOr<std::unique_ptr<ApiClient>> OfflineClient(const OfflineOptions& options
 // An HTTP status with an API error body as a Status whose code gives the right exit code.
 Status FromHttp(int http_status, std::string_view body, std::string_view what);
 
+// The same error with the command in place of the API's own path that lists the jobs.
+Status ForCommandLine(const Status& status);
+
 // An error of the SQL engine has the query behind it, with a caret below: the first line says it,
 // what follows is a hint.
 std::string OneLine(std::string_view text);

@@ -143,28 +143,24 @@ Status Explain(const CLI::App& root, const CLI::ParseError& error) {
       for (const CLI::App* up = at; up != nullptr; up = up->get_parent()) CollectNames(*up, &names);
       const std::string option = word.substr(0, word.find('='));
       const std::string nearest = MeantOption(option, names);
-      return absl::InvalidArgumentError(
-          fmt::format("cannot understand the command line: {} has no option {}; {}", PathOf(at),
-                      Printable(option, 80),
-                      nearest.empty() ? help : fmt::format("did you mean {}?", nearest)));
+      return InvalidArgument("cannot understand the command line: {} has no option {}; {}",
+                             PathOf(at), Printable(option, 80),
+                             nearest.empty() ? help : fmt::format("did you mean {}?", nearest));
     }
     const auto subcommands =
         at->get_subcommands([](const CLI::App* s) { return !s->get_group().empty(); });
     if (!subcommands.empty()) return NoSuchCommand(*at, word);
-    return absl::InvalidArgumentError(
-        fmt::format("cannot understand the command line: {} takes no argument \"{}\"; {}",
-                    PathOf(at), Printable(word, 80), help));
+    return InvalidArgument("cannot understand the command line: {} takes no argument \"{}\"; {}",
+                           PathOf(at), Printable(word, 80), help);
   }
   for (const CLI::Option* option : at->get_options()) {
     if (!option->get_required() || option->count() > 0) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("cannot understand the command line: {} needs {}; {}", PathOf(at),
-                    DisplayName(option), help));
+    return InvalidArgument("cannot understand the command line: {} needs {}; {}", PathOf(at),
+                           DisplayName(option), help);
   }
   std::string why = error.what();
   while (!why.empty() && (why.back() == '\n' || why.back() == '.')) why.pop_back();
-  return absl::InvalidArgumentError(
-      fmt::format("cannot understand the command line: {}; {}", why, help));
+  return InvalidArgument("cannot understand the command line: {}; {}", why, help);
 }
 
 struct Program {
@@ -202,26 +198,15 @@ bool WantColor(const GetEnv& getenv, bool is_terminal) {
 }
 
 std::string FormatError(const Status& status, bool color) {
-  const std::string_view message(status.message().data(), status.message().size());
-  std::string what = Visible(message, /*keep_lines=*/true), why, next;
-  if (const size_t at = what.rfind("; "); at != std::string::npos) {
-    next = what.substr(at + 2);
-    what.resize(at);
-  }
-  if (const size_t at = what.find(": "); at != std::string::npos) {
-    why = what.substr(at + 2);
-    what.resize(at);
-  }
-  // "use one of …" is what to do, wherever it stands.
-  if (next.empty() &&
-      (why.starts_with("use ") || why.starts_with("give ") || why.starts_with("choose ")))
-    std::swap(why, next);
+  ErrorParts parts = PartsOf(status);
+  for (std::string* part : {&parts.what, &parts.why, &parts.next})
+    *part = Visible(*part, /*keep_lines=*/true);
   const auto style = [color](const char* code, std::string_view text) {
     return color ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : std::string(text);
   };
-  std::string out = fmt::format("{} {}\n", style("1;31", "error:"), what);
-  if (!why.empty()) out += fmt::format("  {}  {}\n", style("2", "why:"), why);
-  if (!next.empty()) out += fmt::format("  {} {}\n", style("2", "next:"), next);
+  std::string out = fmt::format("{} {}\n", style("1;31", "error:"), parts.what);
+  if (!parts.why.empty()) out += fmt::format("  {}  {}\n", style("2", "why:"), parts.why);
+  if (!parts.next.empty()) out += fmt::format("  {} {}\n", style("2", "next:"), parts.next);
   return out;
 }
 
@@ -253,7 +238,7 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   } catch (const CLI::ParseError& error) {
     return fail(Explain(app, error));
   } catch (const std::exception& error) {
-    return fail(absl::InternalError(fmt::format("cannot read the command line: {}", error.what())));
+    return fail(Internal("cannot read the command line: {}", error.what()));
   }
   program.global.json_given = app.get_option("--json")->count() > 0;
   // One value, split here: with a delimiter CLI11 counts its parts against expected(0, 1). An
@@ -268,9 +253,7 @@ int RunCommandLine(const std::vector<std::string>& args, const Streams& streams)
   Context context(&impl);
   for (auto& [sub, run] : program.runs) {
     if (!sub.parsed()) continue;
-    if (!run)
-      return fail(
-          absl::InternalError(fmt::format("the command {} does nothing", sub.app()->get_name())));
+    if (!run) return fail(Internal("the command {} does nothing", sub.app()->get_name()));
     if (program.global.verbose > 0) SetLogLevel(LogLevel::kDebug);
     const Status status = run(context);
     if (!status.ok()) return fail(status);

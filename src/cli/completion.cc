@@ -286,8 +286,7 @@ StatusOr<std::string> CompletionScript(Args program, std::string_view shell) {
   if (shell == "bash") return Bash(entries);
   if (shell == "zsh") return Zsh(entries);
   if (shell == "fish") return Fish(entries);
-  return absl::InvalidArgumentError(
-      fmt::format("there is no completion for {}: known are bash, zsh and fish", shell));
+  return InvalidArgument("there is no completion for {}: known are bash, zsh and fish", shell);
 }
 
 }  // namespace flopwatch::cli

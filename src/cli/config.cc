@@ -40,8 +40,7 @@ StatusOr<int64_t> Integer(std::string_view text) {
   int64_t v = 0;
   const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), v);
   if (ec != std::errc() || end != text.data() + text.size()) {
-    return absl::InvalidArgumentError(
-        fmt::format("\"{}\" is not a whole number", Printable(text, 80)));
+    return InvalidArgument("\"{}\" is not a whole number", Printable(text, 80));
   }
   return v;
 }
@@ -63,8 +62,7 @@ std::string Suggestion(std::string_view name) {
 
 Status CheckValue(const ConfigKey& key, const ConfigValue& value) {
   const auto bad = [&](std::string_view why, std::string_view next) {
-    return absl::InvalidArgumentError(
-        fmt::format("cannot use {} ({}): {}; {}", key.name, value.origin, why, next));
+    return InvalidArgument("cannot use {} ({}): {}; {}", key.name, value.origin, why, next);
   };
   if (key.type == ConfigType::kList) return absl::OkStatus();
   if (value.items.size() != 1)
@@ -258,14 +256,13 @@ StatusOr<ResolvedConfig> ResolvedConfig::Resolve(const std::vector<ConfigFlag>& 
       const std::string origin = fmt::format("{}:{}", file_name, entry.line);
       const ConfigKey* key = FindKey(entry.key);
       if (key == nullptr) {
-        return absl::InvalidArgumentError(
-            fmt::format("cannot use the configuration file: {}: there is no key \"{}\"; {}", origin,
-                        Printable(entry.key, 80), Suggestion(entry.key)));
+        return InvalidArgument("cannot use the configuration file: {}: there is no key \"{}\"; {}",
+                               origin, Printable(entry.key, 80), Suggestion(entry.key));
       }
       if (entry.is_list && key->type != ConfigType::kList) {
-        return absl::InvalidArgumentError(fmt::format(
+        return InvalidArgument(
             "cannot use {} ({}): one value is expected, not a list; write it without brackets",
-            key->name, origin));
+            key->name, origin);
       }
       config.values_[entry.key] = {entry.items, origin};
     }
@@ -279,8 +276,7 @@ StatusOr<ResolvedConfig> ResolvedConfig::Resolve(const std::vector<ConfigFlag>& 
     }
   }
   for (const ConfigFlag& flag : flags) {
-    if (FindKey(flag.key) == nullptr)
-      return absl::InternalError("a flag sets the unknown key " + flag.key);
+    if (FindKey(flag.key) == nullptr) return Internal("a flag sets the unknown key {}", flag.key);
     config.values_[flag.key] = {flag.values, "flag " + flag.flag};
   }
   for (const ConfigKey& key : ConfigKeys()) {
@@ -293,8 +289,8 @@ StatusOr<ResolvedConfig> ResolvedConfig::Resolve(const std::vector<ConfigFlag>& 
 StatusOr<const ConfigValue*> ResolvedConfig::Find(std::string_view key) const {
   const auto it = values_.find(key);
   if (it == values_.end()) {
-    return absl::NotFoundError(fmt::format("there is no configuration key \"{}\"; {}",
-                                           Printable(key, 80), Suggestion(key)));
+    return NotFound("there is no configuration key \"{}\"; {}", Printable(key, 80),
+                    Suggestion(key));
   }
   return &it->second;
 }

@@ -9,9 +9,9 @@ namespace {
 
 Status Refuse(std::string_view file, const toml::node& node, std::string_view key,
               std::string_view why) {
-  return absl::InvalidArgumentError(
-      fmt::format("cannot use the configuration file: {}:{}: {}: {}; docs/config.md lists the keys",
-                  file, node.source().begin.line, Printable(key, 80), why));
+  return InvalidArgument(
+      "cannot use the configuration file: {}:{}: {}: {}; docs/config.md lists the keys", file,
+      node.source().begin.line, Printable(key, 80), why);
 }
 
 // The text of a scalar as the key table understands it; nullopt for dates, floats and tables.
@@ -29,9 +29,9 @@ StatusOr<std::vector<FileEntry>> ParseConfigFile(std::string_view text,
   const toml::parse_result parsed = ParseToml(text, file_name);
   if (!parsed) {
     const toml::parse_error& error = parsed.error();
-    return absl::InvalidArgumentError(fmt::format(
-        "cannot use the configuration file: {}:{}:{}: {}; it must be TOML", file_name,
-        error.source().begin.line, error.source().begin.column, Printable(error.description())));
+    return InvalidArgument("cannot use the configuration file: {}:{}:{}: {}; it must be TOML",
+                           file_name, error.source().begin.line, error.source().begin.column,
+                           Printable(error.description()));
   }
   std::vector<FileEntry> out;
   for (const auto& [section, node] : parsed.table()) {

@@ -38,10 +38,10 @@ StatusOr<size_t> ColumnIndex(const Table& table, std::string_view name, std::str
     list += (list.empty() ? "" : ", ") + table.columns[c].name;
   }
   const std::string_view nearest = Nearest(name, names);
-  return absl::InvalidArgumentError(
-      fmt::format("cannot use {}: there is no column \"{}\"; {}", option, Printable(name, 80),
-                  nearest.empty() ? "choose from " + list
-                                  : fmt::format("did you mean \"{}\"? All: {}", nearest, list)));
+  return InvalidArgument(
+      "cannot use {}: there is no column \"{}\"; {}", option, Printable(name, 80),
+      nearest.empty() ? "choose from " + list
+                      : fmt::format("did you mean \"{}\"? All: {}", nearest, list));
 }
 
 }  // namespace

@@ -85,11 +85,11 @@ class Offline final : public ApiClient {
 
 StatusOr<std::unique_ptr<ApiClient>> OfflineClient(const OfflineOptions& options) {
   if (access(options.directory.c_str(), F_OK) != 0) {
-    return absl::UnavailableError(
-        fmt::format("there is no fleet to read: no server answers and the data directory {} does "
-                    "not exist; start one with \"flopwatch "
-                    "serve\", name a server with --server, or a data directory with --data-dir",
-                    options.directory));
+    return Unavailable(
+        "there is no fleet to read: no server answers and the data directory {} does "
+        "not exist; start one with \"flopwatch "
+        "serve\", name a server with --server, or a data directory with --data-dir",
+        options.directory);
   }
   store::Options store_options;
   store_options.directory = options.directory;
@@ -107,8 +107,11 @@ StatusOr<std::unique_ptr<ApiClient>> OfflineClient(const OfflineOptions& options
   FW_ASSIGN_OR_RETURN(std::vector<jobs::NodeRecord> inventory, SiteInventory(options.inventory));
   auto store = store::OpenDuckDbStore(store_options);
   if (!store.ok()) {
-    return absl::UnavailableError(fmt::format("cannot read the fleet: no server answers, and {}",
-                                              std::string(store.status().message())));
+    ErrorParts parts = PartsOf(store.status());
+    parts.why = fmt::format("no server answers, and {}{}{}", parts.what,
+                            parts.why.empty() ? "" : ": ", parts.why);
+    parts.what = "cannot read the fleet";
+    return StatusOf(absl::StatusCode::kUnavailable, parts);
   }
   return std::make_unique<Offline>(*std::move(store), std::move(catalog), std::move(prices),
                                    std::move(inventory), options.directory);

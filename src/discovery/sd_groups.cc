@@ -29,8 +29,8 @@ const std::string* TextOf(const Json& value) { return std::get_if<std::string>(&
 
 Status UnknownKey(std::string_view key) {
   const std::string_view near = Nearest(key, {"targets", "labels"});
-  return InvalidArgument("unknown key '{}'{}", Printable(key),
-                         near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+  return Advise(InvalidArgument("unknown key '{}'", Printable(key)),
+                near.empty() ? "" : fmt::format("did you mean '{}'?", near));
 }
 
 // Turns the list of groups into targets. The way is always that to the value being read, so an
@@ -124,9 +124,9 @@ int LineAt(const std::vector<YamlLines>& items, const Way& way) {
 StatusOr<std::vector<ScrapeTarget>> ParseSdJson(std::string_view text, size_t max_targets) {
   auto root = Json::Parse(text, {.max_depth = kMaxDepth, .what = "the list"});
   if (!root.ok())
-    return InvalidArgument("not valid JSON: {}", std::string(root.status().message()));
+    return Annotate(WithCode(root.status(), absl::StatusCode::kInvalidArgument), "not valid JSON");
   if (!root->is_array())
-    return absl::InvalidArgumentError("expected a JSON list of {\"targets\":[…],\"labels\":{…}}");
+    return InvalidArgument("expected a JSON list of {{\"targets\":[…],\"labels\":{{…}}}}");
   return GroupsReader(max_targets, [](const Way& way) { return fmt::format("element {}", way[0]); })
       .Read(*root);
 }

@@ -136,8 +136,7 @@ StatusOr<slurm::Books> SlurmPolls::AskBooks(std::vector<std::string> argv, std::
   auto books = slurm::ReadBooks(output.out, what, reading_);
   if (!books.ok()) return Annotate(books.status(), fmt::format("cannot read {}", what));
   if (books->kind != wanted_kind)
-    return absl::DataLossError(
-        fmt::format("{} answered with what looks like {}", what, books->kind));
+    return DataLoss("{} answered with what looks like {}", what, books->kind);
   return books;
 }
 
@@ -190,11 +189,10 @@ Status SlurmPolls::TryLook() {
   const bool names_any =
       std::ranges::any_of(jobs.listed, [](const slurm::ListedJob& job) { return job.raw_id > 0; });
   if (jobs.jobs.empty() && !jobs.refused.empty() && !(unread.has_value() && names_any))
-    return absl::DataLossError("no record of scontrol show job could be read: " +
-                               FirstLoss(jobs.refused));
+    return DataLoss("no record of scontrol show job could be read: {}", FirstLoss(jobs.refused));
   if (nodes.nodes.empty())
-    return absl::DataLossError("scontrol show node names no node that could be read" +
-                               (nodes.refused.empty() ? "" : ": " + FirstLoss(nodes.refused)));
+    return DataLoss("scontrol show node names no node that could be read: {}",
+                    nodes.refused.empty() ? "it answered without any" : FirstLoss(nodes.refused));
   slurm::TellOptions options;
   options.as_of = at;
   options.cluster = cluster_;
@@ -284,7 +282,7 @@ Status SlurmPolls::TryWindow(const Window& window) {
   auto books = slurm::ReadBooks(output.out, "sacct", reading);
   if (!books.ok()) return Annotate(books.status(), "cannot read sacct");
   if (books->kind != "sacct text")
-    return absl::DataLossError("sacct answered with what looks like " + books->kind);
+    return DataLoss("sacct answered with what looks like {}", books->kind);
   std::erase_if(books->jobs, [](const slurm::JobRecord& job) {
     return slurm::PhaseOf(job.state) != slurm::JobPhase::kEnded;
   });

@@ -45,8 +45,9 @@ Status AppendTomlGroup(const toml::table& group, size_t max_targets,
       }
     } else {
       const std::string_view near = Nearest(name, {"targets", "scheme", "path", "labels"});
-      return InvalidArgument("line {}: unknown key '{}' in [[group]]{}", line, Printable(name),
-                             near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+      return Advise(
+          InvalidArgument("line {}: unknown key '{}' in [[group]]", line, Printable(name)),
+          near.empty() ? "" : fmt::format("did you mean '{}'?", near));
     }
   }
   return AppendAddresses(targets, labels, max_targets, out);

@@ -68,16 +68,16 @@ StatusOr<ClockSeries> GridSeries(std::vector<TimedClock> readings) {
     if (d > 0) distances.push_back(d);
   }
   if (distances.empty()) {
-    return absl::FailedPreconditionError("clock noise: fewer than two readings at different times");
+    return FailedPrecondition("clock noise: fewer than two readings at different times");
   }
   const auto middle = distances.begin() + static_cast<ptrdiff_t>(distances.size() / 2);
   std::nth_element(distances.begin(), middle, distances.end());
   const double step = std::max(1.0, std::round(*middle));
   const double span = (readings.back().seconds - readings.front().seconds) / step;
   if (!(span < static_cast<double>(kMaxGridPoints))) {
-    return absl::OutOfRangeError(fmt::format(
+    return OutOfRange(
         "clock noise: the readings span {:.0f} steps of {:.0f} s, at most {} are studied", span,
-        step, kMaxGridPoints));
+        step, kMaxGridPoints);
   }
   const auto slots = static_cast<size_t>(std::round(span)) + 1;
   ClockSeries out;
@@ -96,11 +96,11 @@ StatusOr<ClockSeries> GridSeries(std::vector<TimedClock> readings) {
 StatusOr<ClockNoise> StudyClockNoise(const ClockSeries& series, double tensor_clock_max_mhz,
                                      std::span<const int> intervals_s) {
   if (series.step_s <= 0 || series.tensor_active.size() != series.sm_clock_mhz.size()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "clock noise: the series needs a positive step and columns of equal length");
   }
   if (!(tensor_clock_max_mhz > 0))
-    return absl::InvalidArgumentError("clock noise: the maximum tensor clock must be positive");
+    return InvalidArgument("clock noise: the maximum tensor clock must be positive");
   const std::span<const double> tensor = series.tensor_active, clock = series.sm_clock_mhz;
 
   ClockNoise out;
@@ -116,7 +116,7 @@ StatusOr<ClockNoise> StudyClockNoise(const ClockSeries& series, double tensor_cl
     clock_squares += c * c;
   }
   if (out.samples < 2) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "clock noise: fewer than two readings with both tensor activity and SM clock");
   }
   const double n = static_cast<double>(out.samples);
@@ -128,10 +128,10 @@ StatusOr<ClockNoise> StudyClockNoise(const ClockSeries& series, double tensor_cl
   const double to_pp = 100 / tensor_clock_max_mhz;
   for (const int interval_s : intervals_s) {
     if (interval_s <= series.step_s || interval_s % series.step_s != 0) {
-      return absl::InvalidArgumentError(
-          fmt::format("clock noise: an interval of {} s cannot be subsampled from readings {} s "
-                      "apart: it must be a larger multiple",
-                      interval_s, series.step_s));
+      return InvalidArgument(
+          "clock noise: an interval of {} s cannot be subsampled from readings {} s "
+          "apart: it must be a larger multiple",
+          interval_s, series.step_s);
     }
     const auto length = static_cast<size_t>(interval_s / series.step_s);
     NoiseRow row{.interval_s = interval_s,
@@ -153,8 +153,8 @@ StatusOr<ClockNoise> StudyClockNoise(const ClockSeries& series, double tensor_cl
       }
     }
     if (row.phases == 0) {
-      return absl::FailedPreconditionError(fmt::format(
-          "clock noise: no complete window of {} s in {} readings", interval_s, out.samples));
+      return FailedPrecondition("clock noise: no complete window of {} s in {} readings",
+                                interval_s, out.samples);
     }
     row.mean_abs_deviation_pp = deviations / row.phases * to_pp;
     if (with_half_width > 0)
@@ -165,8 +165,7 @@ StatusOr<ClockNoise> StudyClockNoise(const ClockSeries& series, double tensor_cl
 }
 
 StatusOr<ClockModel> ClockModelFor(const hardware::Accelerator& a) {
-  if (!a.tensor_clock_max_mhz)
-    return absl::NotFoundError(fmt::format("no tensor clock is known for {}", a.model));
+  if (!a.tensor_clock_max_mhz) return NotFound("no tensor clock is known for {}", a.model);
   const double max_mhz = *a.tensor_clock_max_mhz;
   if (a.model == "H100 SXM") {
     return ClockModel{

@@ -16,11 +16,9 @@ using hardware::Precision;
 // The answer is "not computable", with the name of what is missing or cannot be.
 Status Check(double value, std::string_view name) {
   if (std::isnan(value))
-    return absl::FailedPreconditionError(
-        fmt::format("not computable: {} is missing (not a number)", name));
+    return FailedPrecondition("not computable: {} is missing (not a number)", name);
   if (!std::isfinite(value) || value <= 0) {
-    return absl::OutOfRangeError(
-        fmt::format("not computable: {} is {}, which is not a positive number", name, value));
+    return OutOfRange("not computable: {} is {}, which is not a positive number", name, value);
   }
   return absl::OkStatus();
 }
@@ -28,13 +26,12 @@ Status Check(double value, std::string_view name) {
 // Products and quotients of huge and tiny finite inputs may still leave the numbers.
 StatusOr<double> Finite(double value, std::string_view what) {
   if (!std::isfinite(value) || value <= 0)
-    return absl::OutOfRangeError(
-        fmt::format("not computable: {} is outside the range of numbers", what));
+    return OutOfRange("not computable: {} is outside the range of numbers", what);
   return value;
 }
 
 Status CheckWork(std::span<const PrecisionWork> work) {
-  if (work.empty()) return absl::FailedPreconditionError("not computable: there is no work");
+  if (work.empty()) return FailedPrecondition("not computable: there is no work");
   for (const PrecisionWork& part : work) {
     FW_RETURN_IF_ERROR(Check(part.flops, "the FLOPs of a precision"));
     FW_RETURN_IF_ERROR(Check(part.peak, "the peak of a precision"));
@@ -93,10 +90,10 @@ StatusOr<double> Hfu(double mfu, double hardware_over_model) {
   FW_RETURN_IF_ERROR(Check(mfu, "MFU"));
   FW_RETURN_IF_ERROR(Check(hardware_over_model, "hardware FLOPs / model FLOPs"));
   if (hardware_over_model < 1) {
-    return absl::OutOfRangeError(fmt::format(
+    return OutOfRange(
         "not computable: hardware FLOPs / model FLOPs is {}, but the hardware executes at least "
         "the model's FLOPs",
-        hardware_over_model));
+        hardware_over_model);
   }
   return Finite(mfu * hardware_over_model, "HFU");
 }
@@ -130,8 +127,8 @@ StatusOr<double> ArithmeticPeak(std::span<const PrecisionWork> work) {
 
 StatusOr<std::vector<PrecisionShare>> ParsePrecisionMix(std::string_view text) {
   const auto bad = [](std::string_view part, std::string_view why) {
-    return absl::InvalidArgumentError(
-        fmt::format("precision mix \"{}\": {}; write bf16=0.3,fp8=0.7", Printable(part, 60), why));
+    return InvalidArgument("precision mix \"{}\": {}; write bf16=0.3,fp8=0.7", Printable(part, 60),
+                           why);
   };
   std::vector<PrecisionShare> mix;
   double sum = 0;
@@ -230,10 +227,9 @@ StatusOr<ModelClass> ParseModelClass(std::string_view name) {
     names.push_back(ModelClassName(band.model_class));
   }
   const std::string_view nearest = Nearest(name, names);
-  return absl::InvalidArgumentError(
-      fmt::format("unknown model class \"{}\"; {}", Printable(name, 60),
-                  nearest.empty() ? std::string("use one of dense, moe, moe_fine, hybrid")
-                                  : fmt::format("did you mean \"{}\"?", nearest)));
+  return InvalidArgument("unknown model class \"{}\"; {}", Printable(name, 60),
+                         nearest.empty() ? std::string("use one of dense, moe, moe_fine, hybrid")
+                                         : fmt::format("did you mean \"{}\"?", nearest));
 }
 
 std::string_view BandLevelName(BandLevel level) {

@@ -23,25 +23,22 @@ std::optional<double> CyclesBetween(uint64_t before, uint64_t after, double most
 
 StatusOr<double> OfuFromRatio(double tensor_active, double sm_clock_mhz,
                               double tensor_clock_max_mhz) {
-  if (std::isnan(tensor_active)) return absl::FailedPreconditionError("tensor activity is missing");
-  if (std::isnan(sm_clock_mhz)) return absl::FailedPreconditionError("SM clock is missing");
+  if (std::isnan(tensor_active)) return FailedPrecondition("tensor activity is missing");
+  if (std::isnan(sm_clock_mhz)) return FailedPrecondition("SM clock is missing");
   if (std::isnan(tensor_clock_max_mhz))
-    return absl::FailedPreconditionError("maximum tensor clock is not known");
+    return FailedPrecondition("maximum tensor clock is not known");
   if (tensor_active < 0 || tensor_active > 1) {
-    return absl::OutOfRangeError(
-        fmt::format("tensor activity {} is not a ratio 0..1", tensor_active));
+    return OutOfRange("tensor activity {} is not a ratio 0..1", tensor_active);
   }
-  if (!Positive(sm_clock_mhz))
-    return absl::OutOfRangeError(fmt::format("SM clock {} MHz is not a clock", sm_clock_mhz));
+  if (!Positive(sm_clock_mhz)) return OutOfRange("SM clock {} MHz is not a clock", sm_clock_mhz);
   if (!Positive(tensor_clock_max_mhz)) {
-    return absl::OutOfRangeError(
-        fmt::format("maximum tensor clock {} MHz is not a clock", tensor_clock_max_mhz));
+    return OutOfRange("maximum tensor clock {} MHz is not a clock", tensor_clock_max_mhz);
   }
   const double ofu = tensor_active * sm_clock_mhz / tensor_clock_max_mhz;
   if (ofu > kOfuMaxCredible) {
-    return absl::OutOfRangeError(
-        fmt::format("OFU {:.3f} is above {}: SM clock {} MHz against a maximum tensor clock of {}",
-                    ofu, kOfuMaxCredible, sm_clock_mhz, tensor_clock_max_mhz));
+    return OutOfRange(
+        "OFU {:.3f} is above {}: SM clock {} MHz against a maximum tensor clock of {}", ofu,
+        kOfuMaxCredible, sm_clock_mhz, tensor_clock_max_mhz);
   }
   return ofu;
 }
@@ -110,18 +107,15 @@ std::optional<double> Coverage(const OfuSums& sums, double expected_s) {
 }
 
 StatusOr<MigOfu> OfuOfMig(std::span<const MigSlice> slices, int gpu_sm_count) {
-  if (gpu_sm_count <= 0)
-    return absl::InvalidArgumentError(fmt::format("a GPU with {} SMs has no OFU", gpu_sm_count));
+  if (gpu_sm_count <= 0) return InvalidArgument("a GPU with {} SMs has no OFU", gpu_sm_count);
   MigOfu out;
   for (const MigSlice& slice : slices) {
     if (slice.sm_count <= 0 || slice.sm_count > gpu_sm_count - out.covered_sms) {
-      return absl::InvalidArgumentError(
-          fmt::format("a MIG instance of {} SMs does not fit the {} of {} SMs that are free",
-                      slice.sm_count, gpu_sm_count - out.covered_sms, gpu_sm_count));
+      return InvalidArgument("a MIG instance of {} SMs does not fit the {} of {} SMs that are free",
+                             slice.sm_count, gpu_sm_count - out.covered_sms, gpu_sm_count);
     }
     if (!(slice.ofu >= 0 && slice.ofu <= kOfuMaxCredible)) {
-      return absl::InvalidArgumentError(
-          fmt::format("OFU {} of a MIG instance is not a ratio 0..1", slice.ofu));
+      return InvalidArgument("OFU {} of a MIG instance is not a ratio 0..1", slice.ofu);
     }
     out.ofu += slice.ofu * slice.sm_count / gpu_sm_count;
     out.covered_sms += slice.sm_count;

@@ -168,9 +168,8 @@ StatusOr<Precision> ParsePrecision(std::string_view name) {
   for (const PrecisionInfo& p : kPrecisions) {
     if (p.name == lower) return p.precision;
   }
-  return absl::InvalidArgumentError(
-      fmt::format("unknown precision '{}': known are fp64, tf32, fp16, bf16, fp8, int8, fp4",
-                  Printable(name, 40)));
+  return InvalidArgument("unknown precision '{}': known are fp64, tf32, fp16, bf16, fp8, int8, fp4",
+                         Printable(name, 40));
 }
 
 std::string_view PrecisionName(Precision p) {
@@ -210,9 +209,8 @@ StatusOr<Peak> PeakOf(const Accelerator& a, Precision p) {
     if (KnownFor(a, info.precision).any())
       others += (others.empty() ? "" : ", ") + std::string(info.name);
   }
-  return absl::NotFoundError(fmt::format("no {} tensor peak is known for {}: known are {}",
-                                         PrecisionName(p), a.model,
-                                         others.empty() ? "none" : others));
+  return NotFound("no {} tensor peak is known for {}: known are {}", PrecisionName(p), a.model,
+                  others.empty() ? "none" : others);
 }
 
 StatusOr<int> MigProfileSms(const Accelerator& a, std::string_view profile) {
@@ -225,9 +223,8 @@ StatusOr<int> MigProfileSms(const Accelerator& a, std::string_view profile) {
     if (p.name == base) return p.sm_count;
     known += (known.empty() ? "" : ", ") + p.name;
   }
-  return absl::NotFoundError(
-      fmt::format("SMs of MIG profile '{}' on {} are not known: {}", Printable(profile, 40),
-                  a.model, known.empty() ? "no profile of this device is" : "known are " + known));
+  return NotFound("SMs of MIG profile '{}' on {} are not known: {}", Printable(profile, 40),
+                  a.model, known.empty() ? "no profile of this device is" : "known are " + known);
 }
 
 std::string NormaliseName(std::string_view reported_name) {
@@ -256,13 +253,11 @@ Status Catalog::Index() {
   names_.clear();
   for (size_t i = 0; i < entries_.size(); ++i) {
     for (std::string& name : NormalNames(entries_[i])) {
-      if (name.empty())
-        return absl::InvalidArgumentError(fmt::format("'{}' has an empty name", entries_[i].model));
+      if (name.empty()) return InvalidArgument("'{}' has an empty name", entries_[i].model);
       const auto [it, inserted] = names_.emplace(std::move(name), i);
       if (!inserted && it->second != i) {
-        return absl::InvalidArgumentError(
-            fmt::format("the name '{}' would stand for both {} and {}", it->first,
-                        entries_[it->second].model, entries_[i].model));
+        return InvalidArgument("the name '{}' would stand for both {} and {}", it->first,
+                               entries_[it->second].model, entries_[i].model);
       }
     }
   }
@@ -314,12 +309,12 @@ StatusOr<const Accelerator*> Catalog::Find(std::string_view reported_name) const
   if (const auto it = part_names_.find(name); it != part_names_.end()) return &parts_[it->second];
 
   const std::string shown = Printable(reported_name, 80);
-  if (name.empty()) return absl::NotFoundError("no accelerator name given");
+  if (name.empty()) return NotFound("no accelerator name given");
   if (const std::string why = WhyNoShare(name); !why.empty()) {
-    return absl::NotFoundError(fmt::format(
+    return NotFound(
         "'{}' is {}; no peak is computable for it. Where the share is fixed, add it under "
         "[[accelerator]] in the configuration with its own sm_count",
-        shown, why));
+        shown, why);
   }
 
   // Some words of a name ("H100", "A100 40GB") are refused; the devices that have them are named.
@@ -336,22 +331,21 @@ StatusOr<const Accelerator*> Catalog::Find(std::string_view reported_name) const
     }
   }
   if (!members.empty()) {
-    return absl::NotFoundError(fmt::format(
-        "'{}' is not the whole name of an accelerator: give one of {}", shown, members));
+    return NotFound("'{}' is not the whole name of an accelerator; give one of {}", shown, members);
   }
 
   std::vector<std::string_view> known;
   for (const auto& [known_name, index] : names_) known.push_back(known_name);
   const std::string_view nearest = Nearest(name, known);
-  return absl::NotFoundError(
-      nearest.empty() ? fmt::format("unknown accelerator '{}': `flopwatch calc peak --all` lists "
-                                    "the known ones; add it under "
-                                    "[[accelerator]] in the configuration",
-                                    shown)
-                      : fmt::format("unknown accelerator '{}': the nearest known is '{}'; add it "
-                                    "under [[accelerator]] in the "
-                                    "configuration if it is another device",
-                                    shown, entries_[names_.find(nearest)->second].model));
+  if (nearest.empty())
+    return NotFound(
+        "unknown accelerator '{}': `flopwatch calc peak --all` lists the known ones; add it under "
+        "[[accelerator]] in the configuration",
+        shown);
+  return NotFound(
+      "unknown accelerator '{}': the nearest known is '{}'; add it under [[accelerator]] in the "
+      "configuration if it is another device",
+      shown, entries_[names_.find(nearest)->second].model);
 }
 
 }  // namespace flopwatch::hardware

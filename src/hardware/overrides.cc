@@ -26,8 +26,7 @@ class Entry {
   void Named(std::string_view name) { where_ += fmt::format(" ('{}')", Printable(name, 60)); }
 
   Status Error(std::string_view key, std::string_view expected) const {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: key '{}': expected {}", where_, Printable(key, 60), expected));
+    return InvalidArgument("{}: key '{}': expected {}", where_, Printable(key, 60), expected);
   }
 
   // Reads `key` into *out where it is given; *given (optional) is set true then.
@@ -124,9 +123,8 @@ class Entry {
     for (const auto& [key, value] : table_) {
       if (std::find(known_.begin(), known_.end(), key.str()) != known_.end()) continue;
       const std::string_view nearest = Nearest(key.str(), known_);
-      return absl::InvalidArgumentError(
-          fmt::format("{}: unknown key '{}'{}", where_, Printable(key.str(), 60),
-                      nearest.empty() ? "" : fmt::format(", nearest is '{}'", nearest)));
+      return InvalidArgument("{}: unknown key '{}'{}", where_, Printable(key.str(), 60),
+                             nearest.empty() ? "" : fmt::format(", nearest is '{}'", nearest));
     }
     return absl::OkStatus();
   }
@@ -156,7 +154,7 @@ StatusOr<Confidence> ParseConfidence(std::string_view name) {
   for (const Confidence c : {Confidence::kIndependent, Confidence::kDerived, Confidence::kQuoted}) {
     if (ConfidenceName(c) == name) return c;
   }
-  return absl::InvalidArgumentError("not a confidence");
+  return InvalidArgument("not a confidence");
 }
 
 // Applies one table to *a, which starts as the known device or as an empty one.
@@ -208,27 +206,24 @@ Status Apply(Entry& entry, Accelerator* a) {
 
 StatusOr<Catalog> Catalog::WithOverrides(std::string_view toml_text) {
   if (toml_text.size() > kMaxOverrideBytes) {
-    return absl::OutOfRangeError(
-        fmt::format("accelerator entries: {} bytes of TOML, at most {} are read", toml_text.size(),
-                    kMaxOverrideBytes));
+    return OutOfRange("accelerator entries: {} bytes of TOML, at most {} are read",
+                      toml_text.size(), kMaxOverrideBytes);
   }
   const toml::parse_result parsed = ParseToml(toml_text);
   if (!parsed) {
-    return absl::InvalidArgumentError(fmt::format("accelerator entries: line {}: {}",
-                                                  parsed.error().source().begin.line,
-                                                  Printable(parsed.error().description())));
+    return InvalidArgument("accelerator entries: line {}: {}", parsed.error().source().begin.line,
+                           Printable(parsed.error().description()));
   }
   Catalog catalog = Builtin();
   const toml::node* node = parsed.table().get("accelerator");
   if (node == nullptr) return catalog;  // the rest of the file belongs to others
   const toml::array* list = node->as_array();
   if (list == nullptr || (!list->empty() && !list->is_homogeneous(toml::node_type::table))) {
-    return absl::InvalidArgumentError(
-        "accelerator entries: write each device as a table [[accelerator]]");
+    return InvalidArgument("accelerator entries: write each device as a table [[accelerator]]");
   }
   if (list->size() > kMaxOverrideEntries) {
-    return absl::OutOfRangeError(fmt::format("accelerator entries: {} given, at most {} are read",
-                                             list->size(), kMaxOverrideEntries));
+    return OutOfRange("accelerator entries: {} given, at most {} are read", list->size(),
+                      kMaxOverrideEntries);
   }
   for (size_t i = 0; i < list->size(); ++i) {
     const toml::table& table = *list->get(i)->as_table();

@@ -27,23 +27,20 @@ class ExportWay : public Way {
                         static_cast<double>(window.from + kMicrosPerMilli) / kMicrosPerSecond,
                         static_cast<double>(window.to) / kMicrosPerSecond)));
     if (works_ && (reply.status == 400 || reply.status == 413)) {
-      return absl::ResourceExhaustedError(
-          fmt::format("{}: HTTP {}: {}", server_.name(), reply.status, Printable(reply.body, 200)));
+      return ResourceExhausted("{}: HTTP {}: {}", server_.name(), reply.status,
+                               Printable(reply.body, 200));
     }
     if (reply.status == 404 || reply.status == 405 || reply.status == 400)
-      return absl::UnimplementedError(
-          fmt::format("{}: has no /api/v1/export; it is no VictoriaMetrics", server_.name()));
+      return Unimplemented("{}: has no /api/v1/export; it is no VictoriaMetrics", server_.name());
     if (reply.status != 200) return CheckAnswer(server_, reply);
     // A web page, or a proxy's own answer, is no empty export.
     if (reply.type.find("json") == std::string::npos)
-      return absl::UnimplementedError(
-          fmt::format("{}: /api/v1/export answered '{}', not JSON lines", server_.name(),
-                      Printable(reply.type, 60)));
+      return Unimplemented("{}: /api/v1/export answered '{}', not JSON lines", server_.name(),
+                           Printable(reply.type, 60));
     for (std::string_view rest = reply.body; !rest.empty();) {
       const size_t end = rest.find('\n');
       if (end == std::string_view::npos)
-        return absl::DataLossError(
-            fmt::format("{}: the export was cut in the middle of a series", server_.name()));
+        return DataLoss("{}: the export was cut in the middle of a series", server_.name());
       FW_RETURN_IF_ERROR(Give(rest.substr(0, end), window, visit));
       rest.remove_prefix(end + 1);
     }
@@ -56,14 +53,12 @@ class ExportWay : public Way {
     FW_ASSIGN_OR_RETURN(const Json json, Json::Parse(line, {.what = "a line of the export"}));
     const Json::Array &values = json["values"].array(), &times = json["timestamps"].array();
     if (values.size() != times.size())
-      return absl::DataLossError(
-          fmt::format("{}: a series of the export has {} values and {} times", server_.name(),
-                      values.size(), times.size()));
+      return DataLoss("{}: a series of the export has {} values and {} times", server_.name(),
+                      values.size(), times.size());
     JsonSeries series(json);
     for (size_t k = 0; k < values.size(); ++k) {
       if (!series.Add(times[k].number(), values[k].number(), window))
-        return absl::DataLossError(
-            fmt::format("{}: a sample without a credible time", server_.name()));
+        return DataLoss("{}: a sample without a credible time", server_.name());
     }
     if (!series.series().points.empty()) visit(series.series());
     return absl::OkStatus();

@@ -35,17 +35,17 @@ class Importer {
 
   Status Open() {
     if (options_.window.from >= options_.window.to)
-      return absl::InvalidArgumentError("the window is empty: --from is not before --to");
+      return InvalidArgument("the window is empty: --from is not before --to");
     FW_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                         MetricNames(&server_, options_.window));
     metrics_ = MetricsOfGpus(names);
     other_metrics_ = names.size() - metrics_.size();
     if (metrics_.empty()) {
-      return absl::NotFoundError(
-          fmt::format("{}: none of its {} metrics in this window is one of a GPU exporter "
-                      "(docs/fields.md lists "
-                      "them); is this the Prometheus that scrapes the GPUs, and the window right?",
-                      server_.name(), names.size()));
+      return NotFound(
+          "{}: none of its {} metrics in this window is one of a GPU exporter "
+          "(docs/fields.md lists "
+          "them); is this the Prometheus that scrapes the GPUs, and the window right?",
+          server_.name(), names.size());
     }
     FW_ASSIGN_OR_RETURN(way_, ChooseWay(&server_, options_.way, options_.window));
     lost_ = unread().lost;

@@ -33,8 +33,7 @@ class QueryWay : public Way {
     FW_ASSIGN_OR_RETURN(const Json json, Json::Parse(reply->body));
     const Json& data = json["data"];
     if (data["resultType"].text() != "matrix")
-      return absl::DataLossError(
-          fmt::format("{}: a range selector did not give a matrix", server_.name()));
+      return DataLoss("{}: a range selector did not give a matrix", server_.name());
     for (const Json& one : data["result"].array()) FW_RETURN_IF_ERROR(Give(one, window, visit));
     return absl::OkStatus();
   }
@@ -44,19 +43,16 @@ class QueryWay : public Way {
     JsonSeries series(one);
     for (const Json& point : one["values"].array()) {
       const Json::Array& pair = point.array();
-      if (pair.size() != 2)
-        return absl::DataLossError(fmt::format("{}: a sample is no pair", server_.name()));
+      if (pair.size() != 2) return DataLoss("{}: a sample is no pair", server_.name());
       const std::string text = pair[1].text();
       const telemetry::ParsedValue value = telemetry::ParseValue(text);
       if (value.kind == telemetry::ValueKind::kMalformed)
-        return absl::DataLossError(
-            fmt::format("{}: '{}' is no value of a sample", server_.name(), Printable(text, 40)));
+        return DataLoss("{}: '{}' is no value of a sample", server_.name(), Printable(text, 40));
       std::optional<double> ms = pair[0].number();
       if (ms.has_value()) ms = *ms * 1e3;
       const bool number = value.kind == telemetry::ValueKind::kNumber;
       if (!series.Add(ms, number ? std::optional(value.value) : std::nullopt, window))
-        return absl::DataLossError(
-            fmt::format("{}: a sample without a credible time", server_.name()));
+        return DataLoss("{}: a sample without a credible time", server_.name());
     }
     if (!series.series().points.empty()) visit(series.series());
     return absl::OkStatus();

@@ -35,13 +35,12 @@ class RemoteReadWay : public Way {
     // VictoriaMetrics says 400, proxies all sorts.
     if (reply.status == 401 || reply.status == 403) return CheckAnswer(server_, reply);
     if (works_ && (reply.status == 400 || reply.status == 413 || reply.status == 422)) {
-      return absl::ResourceExhaustedError(
-          fmt::format("{}: HTTP {}: {}", server_.name(), reply.status, Printable(reply.body, 200)));
+      return ResourceExhausted("{}: HTTP {}: {}", server_.name(), reply.status,
+                               Printable(reply.body, 200));
     }
     if (reply.status / 100 == 4 || (reply.status == 200 && form == telemetry::ReadForm::kOther)) {
-      return absl::UnimplementedError(fmt::format("{}: has no remote read (HTTP {}, '{}')",
-                                                  server_.name(), reply.status,
-                                                  Printable(reply.type, 60)));
+      return Unimplemented("{}: has no remote read (HTTP {}, '{}')", server_.name(), reply.status,
+                           Printable(reply.type, 60));
     }
     if (reply.status != 200) return CheckAnswer(server_, reply);
     const auto give = [&](const telemetry::ReadSeries& series) { Give(series, window, visit); };
@@ -59,9 +58,9 @@ class RemoteReadWay : public Way {
     }
     // Never in silence: the other ways may have what this one cannot read.
     if (!stats.other_chunks.empty()) {
-      return absl::UnimplementedError(fmt::format(
-          "{}: {} has chunks of encoding {}, which is not read; try --way query", server_.name(),
-          selector.metric, telemetry::ChunkEncodingName(stats.other_chunks.begin()->first)));
+      return Unimplemented("{}: {} has chunks of encoding {}, which is not read; try --way query",
+                           server_.name(), selector.metric,
+                           telemetry::ChunkEncodingName(stats.other_chunks.begin()->first));
     }
     works_ = true;
     return absl::OkStatus();

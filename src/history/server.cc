@@ -70,7 +70,7 @@ store::Window Unread::NextAfter(Micros at) const {
 
 Status Server::Wait(Micros time) const {
   for (Micros waited = 0; waited < time; waited += kStopLook) {
-    if (access_.stop.stop_requested()) return absl::CancelledError("interrupted");
+    if (access_.stop.stop_requested()) return Cancelled("interrupted");
     std::this_thread::sleep_for(std::chrono::microseconds(std::min(kStopLook, time - waited)));
   }
   return absl::OkStatus();
@@ -140,10 +140,10 @@ std::string Selector::Text() const {
 
 StatusOr<std::vector<telemetry::ReadMatcher>> ParseMatchers(std::string_view text) {
   const auto bad = [text] {
-    return absl::InvalidArgumentError(
-        fmt::format("'{}' is no list of matchers: write cluster=\"a\",gpu!=\"0\"; =~ and !~ take "
-                    "expressions",
-                    Printable(text, 80)));
+    return InvalidArgument(
+        "'{}' is no list of matchers: write cluster=\"a\",gpu!=\"0\"; =~ and !~ take "
+        "expressions",
+        Printable(text, 80));
   };
   std::string_view rest = text;
   if (rest.starts_with('{') && rest.ends_with('}')) rest = rest.substr(1, rest.size() - 2);
@@ -270,7 +270,7 @@ StatusOr<std::unique_ptr<Way>> ChooseWay(Server* server, std::string_view name,
     const bool last = k + 1 == std::size(kMake);
     if (name != "auto" || last || there.code() != absl::StatusCode::kUnimplemented) return there;
   }
-  return absl::InvalidArgumentError("no such way");
+  return InvalidArgument("no such way");
 }
 
 }  // namespace flopwatch::history

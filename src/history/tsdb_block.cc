@@ -36,7 +36,7 @@ bool IsIn(const std::vector<std::pair<int64_t, int64_t>>& spans, int64_t ms) {
 
 StatusOr<BlockMeta> ParseBlockMeta(std::string_view json) {
   auto parsed = Json::Parse(json, {.what = "it"});
-  if (!parsed.ok() || !parsed->is_object()) return absl::DataLossError("it is no JSON object");
+  if (!parsed.ok() || !parsed->is_object()) return DataLoss("it is no JSON object");
   const Json& root = *parsed;
   BlockMeta meta;
   meta.ulid = root["ulid"].text();
@@ -44,10 +44,9 @@ StatusOr<BlockMeta> ParseBlockMeta(std::string_view json) {
   // In the years from 1970 to 5138: microseconds of it fit 64 bits.
   constexpr int64_t kLatest = 100'000'000'000'000;
   if (!min || !max || *min < 0 || *max < *min || *max > kLatest)
-    return absl::DataLossError("it says no credible time");
+    return DataLoss("it says no credible time");
   if (root["version"].integer_or(0) != 1)
-    return absl::DataLossError(
-        fmt::format("its block is of version {}; 1 is read", root["version"].integer_or(0)));
+    return DataLoss("its block is of version {}; 1 is read", root["version"].integer_or(0));
   meta.min_ms = *min;
   meta.max_ms = *max;
   meta.deletable = root["compaction"]["deletable"].boolean();
@@ -68,20 +67,19 @@ StatusOr<Tombstones> ParseTombstones(std::string_view file) {
   Tombstones stones;
   if (file.empty()) return stones;
   if (file.size() < kTombstonesHead + kCrcBytes || BigEndian32(file.data()) != kTombstonesMagic)
-    return absl::DataLossError("they are none");
+    return DataLoss("they are none");
   if (file[4] != 1)
-    return absl::DataLossError(
-        fmt::format("they are of version {}; 1 is read", static_cast<uint8_t>(file[4])));
+    return DataLoss("they are of version {}; 1 is read", static_cast<uint8_t>(file[4]));
   const std::string_view body =
       file.substr(kTombstonesHead, file.size() - kTombstonesHead - kCrcBytes);
   if (!IsChecksum(Crc32c(body), body.data() + body.size()))
-    return absl::DataLossError("their checksum is wrong");
+    return DataLoss("their checksum is wrong");
   ByteReader in(body);
   while (in.at() < body.size()) {
     const uint64_t series = in.Uvarint();
     const int64_t min = in.Varint(), max = in.Varint();
-    if (!in.ok() || series > UINT32_MAX) return absl::DataLossError("they end in the middle");
-    if (min > max) return absl::DataLossError("a deleted time ends before it begins");
+    if (!in.ok() || series > UINT32_MAX) return DataLoss("they end in the middle");
+    if (min > max) return DataLoss("a deleted time ends before it begins");
     stones[static_cast<uint32_t>(series)].emplace_back(min, max);
   }
   for (auto& [series, spans] : stones) {  // sorted and apart, to be searched
@@ -144,8 +142,7 @@ StatusOr<Block::SeriesList> Block::Load(const Selector& selector) {
     // Nothing of a GPU has so many, and no other way takes it.
     if (entry.too_many_labels) continue;
     const MetricSeries labels = LabelsOf(entry.labels);
-    if (labels.name != selector.metric)
-      return absl::DataLossError("postings name a series of another metric");
+    if (labels.name != selector.metric) return DataLoss("postings name a series of another metric");
     if (!filter.Takes(labels)) continue;
     Series& series = list.emplace_back();
     series.number = number;
@@ -175,8 +172,8 @@ StatusOr<const ByteFile*> Block::ChunkFile(uint32_t number) {
   FW_ASSIGN_OR_RETURN(std::unique_ptr<ByteFile> file, files_.chunks(number));
   char head[kChunksHead];
   FW_RETURN_IF_ERROR(file->Read(0, sizeof head, head));
-  if (BigEndian32(head) != kChunksMagic) return absl::DataLossError("it holds no chunks");
-  if (head[4] != 1) return absl::DataLossError("it is of an unknown version");
+  if (BigEndian32(head) != kChunksMagic) return DataLoss("it holds no chunks");
+  if (head[4] != 1) return DataLoss("it is of an unknown version");
   if (open_chunks_.size() >= kMaxOpenChunkFiles) open_chunks_.clear();
   return open_chunks_.emplace(number, std::move(file)).first->second.get();
 }
@@ -187,14 +184,14 @@ Status Block::ReadChunk(const ChunkPlace& place) {
   auto file = ChunkFile(static_cast<uint32_t>(number));
   if (!file.ok()) return Annotate(file.status(), fmt::format("file of chunks {:06}", number));
   const uint64_t size = (*file)->size();
-  if (at >= size) return absl::DataLossError("a chunk is beyond the end of its file");
+  if (at >= size) return DataLoss("a chunk is beyond the end of its file");
   chunk_.resize(std::min<uint64_t>(kUsualChunkBytes, size - at));
   FW_RETURN_IF_ERROR((*file)->Read(at, chunk_.size(), chunk_.data()));
   ByteReader head(chunk_);
   // Of the data: the byte of the encoding is before it.
   const uint64_t length = head.Uvarint(), begin = head.at();
   if (!head.ok() || length > kMaxChunkBytes || begin + 1 + length + kCrcBytes > size - at)
-    return absl::DataLossError("a chunk goes on beyond the end of its file, or is too long");
+    return DataLoss("a chunk goes on beyond the end of its file, or is too long");
   const size_t whole = begin + 1 + length + kCrcBytes;
   if (whole > chunk_.size()) {
     chunk_.resize(whole);
@@ -203,13 +200,13 @@ Status Block::ReadChunk(const ChunkPlace& place) {
   bytes_ += whole;
   const std::string_view body = std::string_view(chunk_).substr(begin, 1 + length);
   if (!IsChecksum(Crc32c(body), chunk_.data() + begin + 1 + length))
-    return absl::DataLossError("a chunk's checksum is wrong");
+    return DataLoss("a chunk's checksum is wrong");
   FW_RETURN_IF_ERROR(
       telemetry::DecodeChunk(static_cast<uint8_t>(body[0]), body.substr(1), &samples_));
   for (size_t k = 0; k < samples_.size(); ++k) {
     const int64_t before = k == 0 ? place.min_ms : samples_[k - 1].millis;
     if (samples_[k].millis < before || samples_[k].millis > place.max_ms)
-      return absl::DataLossError("a chunk's samples are not of the time that the index says");
+      return DataLoss("a chunk's samples are not of the time that the index says");
   }
   return absl::OkStatus();
 }
@@ -265,7 +262,7 @@ Status Block::Read(const Selector& selector, int64_t from_ms, int64_t to_ms, Giv
     }
     samples += out.points.size();
     if (samples > kMostSamplesOfARead)
-      return absl::ResourceExhaustedError("more samples than are read at once");
+      return ResourceExhausted("more samples than are read at once");
     if (!out.points.empty()) give(out);
   }
   return absl::OkStatus();

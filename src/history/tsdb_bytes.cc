@@ -49,7 +49,7 @@ class DiskFile : public ByteFile {
 StatusOr<std::unique_ptr<ByteFile>> OpenByteFile(const std::string& path) {
   // Whatever stands there under this name: a pipe is not waited for.
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-  if (fd < 0 && errno == ENOENT) return absl::NotFoundError("it is not there");
+  if (fd < 0 && errno == ENOENT) return NotFound("it is not there");
   if (fd < 0) return Damaged(fmt::format("cannot be opened: {}", std::strerror(errno)));
   struct stat info = {};
   if (::fstat(fd, &info) != 0 || !S_ISREG(info.st_mode)) {

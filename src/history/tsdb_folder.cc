@@ -132,10 +132,10 @@ void TsdbFolder::List() {
 void TsdbFolder::AddBlock(const std::string& name) {
   const fs::path folder = fs::path(path_) / name;
   const std::string called = name.empty() ? folder.lexically_normal().filename().string() : name;
-  StatusOr<BlockMeta> meta = absl::DataLossError("cannot be read");
+  StatusOr<BlockMeta> meta = DataLoss("cannot be read");
   std::error_code error;
   if (!fs::is_regular_file(folder / "meta.json", error)) {
-    meta = absl::DataLossError("is not there");
+    meta = DataLoss("is not there");
   } else if (auto text = ReadFile((folder / "meta.json").string(), kMaxMetaBytes); text.ok()) {
     meta = ParseBlockMeta(*text);
   }
@@ -235,11 +235,11 @@ Status TsdbFolder::OpenBlock(Piece* piece) {
     return Annotate(stones.status(), "tombstones");
   if (stones.ok()) {
     if ((*stones)->size() > kMaxTombstonesBytes)
-      return absl::DataLossError("tombstones: there are more than 64 MiB of them");
+      return DataLoss("tombstones: there are more than 64 MiB of them");
     files.tombstones.resize((*stones)->size());
     FW_RETURN_IF_ERROR(Annotate(
         (*stones)->Read(0, files.tombstones.size(), files.tombstones.data()), "tombstones"));
-    if (files.tombstones.empty()) return absl::DataLossError("tombstones: they are none");
+    if (files.tombstones.empty()) return DataLoss("tombstones: they are none");
   }
   files.chunks = [folder](uint32_t number) {
     return OpenByteFile((folder / "chunks" / fmt::format("{:06}", number)).string());
@@ -280,8 +280,8 @@ StatusOr<std::vector<std::string>> TsdbFolder::MetricNames(store::Window window)
     }
   }
   if (all > 0 && readable == 0)
-    return absl::DataLossError(fmt::format("none of the {} blocks of this window can be read: {}",
-                                           all, unread_.notes.back()));
+    return DataLoss("none of the {} blocks of this window can be read: {}", all,
+                    unread_.notes.back());
   return std::vector<std::string>(names.begin(), names.end());
 }
 
@@ -328,12 +328,12 @@ Status TsdbFolder::Read(const Selector& selector, store::Window window, Visit vi
           ReadBlock(piece, selector, window,
                     [&](const telemetry::MetricSeries& series) { merge.Add(series); }));
       if (merge.samples() > kMostSamplesOfARead)
-        return absl::ResourceExhaustedError("more samples than are read at once");
+        return ResourceExhausted("more samples than are read at once");
     }
     merge.GiveAll(visit);
   }
   if (unread_.lost == lost) return absl::OkStatus();
-  return absl::DataLossError(fmt::format("{}: {}", Printable(path_), unread_.notes.back()));
+  return DataLoss("{}: {}", Printable(path_), unread_.notes.back());
 }
 
 void Unread::Add(store::Window window) {

@@ -25,10 +25,10 @@ constexpr std::string_view kNameLabel = "__name__";
 
 StatusOr<std::unique_ptr<TsdbIndex>> TsdbIndex::Open(std::unique_ptr<ByteFile> file) {
   const uint64_t size = file->size();
-  if (size < kIndexHead + kContentsBytes) return absl::DataLossError("it is too short");
+  if (size < kIndexHead + kContentsBytes) return DataLoss("it is too short");
   char head[kIndexHead];
   FW_RETURN_IF_ERROR(file->Read(0, sizeof head, head));
-  if (BigEndian32(head) != kIndexMagic) return absl::DataLossError("it is no index");
+  if (BigEndian32(head) != kIndexMagic) return DataLoss("it is no index");
   const int version = static_cast<uint8_t>(head[4]);
   if (version != 2 && version != 3) {
     return Status(absl::StatusCode::kUnimplemented,
@@ -37,7 +37,7 @@ StatusOr<std::unique_ptr<TsdbIndex>> TsdbIndex::Open(std::unique_ptr<ByteFile> f
   char contents[kContentsBytes];
   FW_RETURN_IF_ERROR(file->Read(size - sizeof contents, sizeof contents, contents));
   if (!IsChecksum(Crc32c({contents, kContentsBytes - 4}), contents + kContentsBytes - 4))
-    return absl::DataLossError("the checksum of its contents is wrong");
+    return DataLoss("the checksum of its contents is wrong");
   // Six offsets: symbols, series, label indices and their table (which nobody uses), postings,
   // their table.
   std::unique_ptr<TsdbIndex> index(new TsdbIndex(std::move(file)));
@@ -103,20 +103,20 @@ StatusOr<std::vector<uint32_t>> TsdbIndex::SeriesOf(std::string_view metric) con
 
 StatusOr<TsdbIndex::Entry> TsdbIndex::ReadSeries(uint32_t number) {
   const uint64_t at = uint64_t{number} * 16, size = file_->size();
-  if (at < series_begin_ || at >= size) return absl::DataLossError("a series is outside of it");
+  if (at < series_begin_ || at >= size) return DataLoss("a series is outside of it");
   std::string bytes(std::min<uint64_t>(kUsualSeriesBytes, size - at), '\0');
   FW_RETURN_IF_ERROR(file_->Read(at, bytes.size(), bytes.data()));
   ByteReader head(bytes);
   const uint64_t length = head.Uvarint(), begin = head.at();
   if (!head.ok() || length > kMaxSeriesBytes || begin + length + 4 > size - at)
-    return absl::DataLossError("a series goes on beyond its end, or is too long");
+    return DataLoss("a series goes on beyond its end, or is too long");
   if (begin + length + 4 > bytes.size()) {
     bytes.resize(begin + length + 4);
     FW_RETURN_IF_ERROR(file_->Read(at, bytes.size(), bytes.data()));
   }
   const std::string_view body = std::string_view(bytes).substr(begin, length);
   if (!IsChecksum(Crc32c(body), bytes.data() + begin + length))
-    return absl::DataLossError("the checksum of a series is wrong");
+    return DataLoss("the checksum of a series is wrong");
   ByteReader in(body);
   Entry entry;
   const uint64_t labels = in.Uvarint();
@@ -130,7 +130,7 @@ StatusOr<TsdbIndex::Entry> TsdbIndex::ReadSeries(uint32_t number) {
   }
   const uint64_t chunks = in.Uvarint();
   if (!in.ok() || chunks > body.size())
-    return absl::DataLossError("a series ends before its labels and chunks do");
+    return DataLoss("a series ends before its labels and chunks do");
   entry.chunks = {.at = at + begin + in.at(),
                   .end = at + begin + length,
                   .left = static_cast<uint32_t>(chunks)};
@@ -164,7 +164,7 @@ size_t TsdbIndex::TakePlace(std::string_view bytes, ChunkCursor* cursor) {
 }
 
 StatusOr<uint32_t> TsdbIndex::Symbol(uint64_t number) {
-  if (number >= symbols_) return absl::DataLossError("a label's symbol is not there");
+  if (number >= symbols_) return DataLoss("a label's symbol is not there");
   const auto [known, fresh] =
       known_.try_emplace(static_cast<uint32_t>(number), static_cast<uint32_t>(texts_.size()));
   if (!fresh) return known->second;

@@ -70,7 +70,7 @@ class TsdbIndex {
         more = f(cursor->last);
         if (!more) return absl::OkStatus();
       }
-      if (used == 0) return absl::DataLossError("a series' chunks cannot be where the index says");
+      if (used == 0) return DataLoss("a series' chunks cannot be where the index says");
     }
     return absl::OkStatus();
   }

@@ -216,8 +216,8 @@ StatusOr<ApplicationOutcome> ApplicationIntake::Add(const ApplicationClaim& give
     MutexLock adding(adding_);
     auto added = AddChecked(given, good, now, std::move(outcome));
     if (!added.ok() && !absl::IsInvalidArgument(added.status()))
-      return Unavailable("nothing of this report is stored; send it again: {}",
-                         std::string(added.status().message()));
+      return Unavailable("nothing of this report is stored: {}; send it again",
+                         MessageOf(added.status()));
     FW_ASSIGN_OR_RETURN(outcome, std::move(added));
   }
   Count(given.source, outcome);

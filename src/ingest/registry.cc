@@ -289,9 +289,8 @@ StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabel
     }
   } else {
     if (entities_.Room() == 0) {
-      return absl::ResourceExhaustedError(
-          absl::StrCat("GPU ", Printable(key.uuid, 80), ": ", entities_.size(),
-                       " GPUs are known already, of at most ", limits_.entities));
+      return ResourceExhausted("GPU {}: {} GPUs are known already, of at most {}",
+                               Printable(key.uuid, 80), entities_.size(), limits_.entities);
     }
     e = entities_.Add();
     e->key = key;
@@ -359,8 +358,7 @@ StatusOr<int32_t> Registry::Series(std::string_view target, std::string_view nam
   if (series_.size() >= limit && unused_series_ > 0 && !TooManyWait())
     ForgetUnusedSeries(std::numeric_limits<Micros>::max());
   if (series_.size() >= limit || TooManyWait()) {
-    return absl::ResourceExhaustedError(
-        absl::StrCat("narrow series: ", limits_.series, " are known already"));
+    return ResourceExhausted("narrow series: {} are known already", limits_.series);
   }
   const int32_t id = ++last_series_;
   series_by_key_.emplace(key, id);

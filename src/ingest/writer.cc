@@ -410,7 +410,7 @@ Status Writer::Storing() const {
     return Unavailable("nothing is taken while {} rows wait to be stored; send it again later",
                        queued_rows_.load());
   MutexLock lock(state_mutex_);
-  return Unavailable("nothing can be stored now, so nothing is taken; send it again later: {}",
+  return Unavailable("nothing can be stored now, so nothing is taken: {}; send it again later",
                      flush_error_);
 }
 

@@ -50,8 +50,7 @@ std::pair<std::string_view, const Json*> Fields::Find(Names names) const {
 bool Fields::Written(std::string_view name) const { return Named(*object_, name); }
 
 void Fields::Fail(std::string_view field, std::string_view why) {
-  if (status_.ok())
-    status_ = absl::InvalidArgumentError(fmt::format("{}{}: {}", where_, field, why));
+  if (status_.ok()) status_ = InvalidArgument("{}{}: {}", where_, field, why);
 }
 
 int64_t Fields::Size(Names names, int64_t max) {

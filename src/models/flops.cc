@@ -10,17 +10,16 @@ namespace flopwatch::models {
 
 StatusOr<Workload> Workload::Of(std::vector<int64_t> lengths) {
   Workload out;
-  if (lengths.empty()) return absl::InvalidArgumentError("sequence lengths: none given");
+  if (lengths.empty()) return InvalidArgument("sequence lengths: none given");
   for (const int64_t length : lengths) {
     if (length < 1 || length > kMaxTokens) {
-      return absl::InvalidArgumentError(
-          fmt::format("sequence length {} is not a whole number from 1 to {}", length, kMaxTokens));
+      return InvalidArgument("sequence length {} is not a whole number from 1 to {}", length,
+                             kMaxTokens);
     }
     out.tokens += length;
     out.squares += Int{length} * length;
     if (out.tokens > kMaxTokens) {
-      return absl::InvalidArgumentError(
-          fmt::format("sequence lengths: their sum is above {}", kMaxTokens));
+      return InvalidArgument("sequence lengths: their sum is above {}", kMaxTokens);
     }
   }
   out.lengths = std::move(lengths);
@@ -33,15 +32,15 @@ Workload Workload::Sequence(int64_t length) {
 
 StatusOr<Workload> Workload::Packed(int64_t sum, int64_t sum_of_squares) {
   if (sum < 1 || sum > kMaxTokens) {
-    return absl::InvalidArgumentError(fmt::format(
-        "packed: the sum of lengths {} is not a whole number from 1 to {}", sum, kMaxTokens));
+    return InvalidArgument("packed: the sum of lengths {} is not a whole number from 1 to {}", sum,
+                           kMaxTokens);
   }
   if (sum_of_squares < sum || Int{sum_of_squares} > Int{sum} * sum) {
-    return absl::InvalidArgumentError(
-        fmt::format("packed: the sum of squared lengths {} cannot be: with lengths that add up to "
-                    "{} it lies between {} (every length 1) and "
-                    "{} (one sequence)",
-                    sum_of_squares, sum, sum, ToString(Int{sum} * sum)));
+    return InvalidArgument(
+        "packed: the sum of squared lengths {} cannot be: with lengths that add up to "
+        "{} it lies between {} (every length 1) and "
+        "{} (one sequence)",
+        sum_of_squares, sum, sum, ToString(Int{sum} * sum));
   }
   // One sequence is known from its sums.
   if (Int{sum_of_squares} == Int{sum} * sum) return Sequence(sum);
@@ -95,11 +94,10 @@ StatusOr<const Convention*> FindConvention(std::string_view id) {
   std::string list;
   for (const std::string_view name : names)
     list += fmt::format("{}{}", list.empty() ? "" : ", ", name);
-  return absl::InvalidArgumentError(
-      nearest.empty()
-          ? fmt::format("convention \"{}\" is not known: one of {}", Printable(id, 40), list)
-          : fmt::format("convention \"{}\" is not known: did you mean {}? Known: {}",
-                        Printable(id, 40), nearest, list));
+  if (nearest.empty())
+    return InvalidArgument("convention \"{}\" is not known; there are {}", Printable(id, 40), list);
+  return InvalidArgument("convention \"{}\" is not known; did you mean {}? There are {}",
+                         Printable(id, 40), nearest, list);
 }
 
 }  // namespace flopwatch::models

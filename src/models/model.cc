@@ -115,9 +115,8 @@ std::string ToString(Int value) {
 StatusOr<int64_t> DivideRounded(Int value, Int divisor, std::string_view what) {
   const Int rounded = (value + divisor / 2) / divisor;
   if (rounded > std::numeric_limits<int64_t>::max()) {
-    return absl::OutOfRangeError(
-        fmt::format("{} is {}, which does not fit 64 bits: a size of the model cannot be right",
-                    what, ToString(rounded)));
+    return OutOfRange("{} is {}, which does not fit 64 bits: a size of the model cannot be right",
+                      what, ToString(rounded));
   }
   return static_cast<int64_t>(rounded);
 }

@@ -7,7 +7,7 @@
 namespace flopwatch::models {
 
 Status DoesNotApply(std::string_view who, std::string_view why) {
-  return absl::FailedPreconditionError(fmt::format("{} does not apply: {}", who, why));
+  return FailedPrecondition("{} does not apply: {}", who, why);
 }
 
 int64_t RoundUp(int64_t value, int64_t multiple) {
@@ -24,8 +24,8 @@ StatusOr<Int> PairsTwice(const Attention& a, const Workload& workload, Pairs rul
     return rule == Pairs::kExact ? workload.squares + workload.tokens : workload.squares;
   }
   if (workload.lengths.empty()) {
-    return absl::FailedPreconditionError(
-        "layers with a sliding window or chunks need the sequence lengths, not only their sums: "
+    return FailedPrecondition(
+        "layers with a sliding window or chunks need the sequence lengths, not only their sums; "
         "give --seq-lens, or a convention "
         "that ignores windows");
   }

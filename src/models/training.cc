@@ -31,8 +31,7 @@ StatusOr<T> Parse(const std::pair<std::string_view, T> (&names)[N], std::string_
     if (known == name) return value;
     list += fmt::format("{}{}", list.empty() ? "" : ", ", known);
   }
-  return absl::InvalidArgumentError(
-      fmt::format("{} \"{}\" is not known: one of {}", what, Printable(name, 40), list));
+  return InvalidArgument("{} \"{}\" is not known: one of {}", what, Printable(name, 40), list);
 }
 
 bool Contains(std::string_view text, std::string_view part) {
@@ -110,16 +109,14 @@ StatusOr<Count> CountTraining(const Convention& convention, const Model& model,
                               const Workload& workload, const TrainingSetup& setup) {
   const int64_t layers = static_cast<int64_t>(model.layers.size());
   if (setup.frozen_layers > layers) {
-    return absl::InvalidArgumentError(
-        fmt::format("{} layers frozen, but the model has {}", setup.frozen_layers, layers));
+    return InvalidArgument("{} layers frozen, but the model has {}", setup.frozen_layers, layers);
   }
   if (setup.lora_rank > 0 && !setup.frozen.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "LoRA freezes every weight of the model already: leave out what else is frozen");
   }
   if (setup.lora_rank > kMaxWidth)
-    return absl::InvalidArgumentError(
-        fmt::format("LoRA rank {} is above {}", setup.lora_rank, kMaxWidth));
+    return InvalidArgument("LoRA rank {} is above {}", setup.lora_rank, kMaxWidth);
   FW_ASSIGN_OR_RETURN(Count count, WithWeights(convention, model, workload, setup));
   if (!setup.frozen.empty()) {
     // A formula in N has one term for all weights: it cannot say what part of them is frozen.
@@ -132,8 +129,7 @@ StatusOr<Count> CountTraining(const Convention& convention, const Model& model,
     const bool trained = std::any_of(count.terms.begin(), count.terms.end(), [](const Term& t) {
       return t.weights && t.training == 3 * t.forward;
     });
-    if (!trained)
-      return absl::InvalidArgumentError("nothing is left to train: every weight is frozen");
+    if (!trained) return InvalidArgument("nothing is left to train: every weight is frozen");
   }
   if (setup.frozen_layers > 0) {
     Model first = model;

@@ -73,22 +73,19 @@ class Exchange {
   }
 
   Status Failed(ErrorCode ec, const std::string& doing) const {
-    if (options_.stop.stop_requested())
-      return absl::CancelledError(absl::StrCat(doing, " ", url_.HostPort(), ": given up"));
+    if (options_.stop.stop_requested()) return Cancelled("{} {}: given up", doing, url_.HostPort());
     if (ec == asio::error::timed_out) {
-      return absl::DeadlineExceededError(absl::StrCat(
-          doing, " ", url_.HostPort(), ": no answer within ", FormatDuration(options_.timeout)));
+      return DeadlineExceeded("{} {}: no answer within {}", doing, url_.HostPort(),
+                              FormatDuration(options_.timeout));
     }
     if (ec == asio::error::connection_refused) {
-      return absl::UnavailableError(
-          absl::StrCat("nothing is listening on ", url_.HostPort(), "; is it running there?"));
+      return Unavailable("nothing is listening on {}; is it running there?", url_.HostPort());
     }
     if (ec == asio::error::eof || ec == asio::error::connection_reset ||
         ec == asio::ssl::error::stream_truncated) {
-      return absl::UnavailableError(
-          absl::StrCat(url_.HostPort(), " closed the connection before the whole answer came"));
+      return Unavailable("{} closed the connection before the whole answer came", url_.HostPort());
     }
-    return absl::UnavailableError(absl::StrCat(doing, " ", url_.HostPort(), ": ", ec.message()));
+    return Unavailable("{} {}: {}", doing, url_.HostPort(), ec.message());
   }
 
   Status Connect() {
@@ -114,8 +111,7 @@ class Exchange {
     if (options_.ca_file.empty()) {
       tls_context_->set_default_verify_paths(ec);
     } else if (tls_context_->load_verify_file(options_.ca_file, ec); ec) {
-      return absl::InvalidArgumentError(
-          absl::StrCat("reading certificates from '", options_.ca_file, "': ", ec.message()));
+      return InvalidArgument("reading certificates from '{}': {}", options_.ca_file, ec.message());
     }
     tls_context_->set_verify_mode(asio::ssl::verify_peer, ec);
     tls_.emplace(socket_, *tls_context_);
@@ -131,9 +127,8 @@ class Exchange {
     ec = Await([&](auto done) { tls_->async_handshake(asio::ssl::stream_base::client, done); });
     if (const long verdict = SSL_get_verify_result(tls_->native_handle());
         ec && verdict != X509_V_OK) {
-      return absl::UnavailableError(
-          absl::StrCat("the certificate of ", url_.HostPort(),
-                       " is not trusted: ", X509_verify_cert_error_string(verdict)));
+      return Unavailable("the certificate of {} is not trusted: {}", url_.HostPort(),
+                         X509_verify_cert_error_string(verdict));
     }
     return ec ? Failed(ec, "TLS handshake with") : absl::OkStatus();
   }
@@ -145,8 +140,7 @@ class Exchange {
     bool has_agent = false;
     for (const auto& [name, value] : options_.headers) {
       if ((name + value).find_first_of(std::string_view("\r\n\0", 3)) != std::string::npos) {
-        return absl::InvalidArgumentError(
-            absl::StrCat("request header '", Printable(name), "' contains a line break"));
+        return InvalidArgument("request header '{}' contains a line break", Printable(name));
       }
       has_agent = has_agent || EqualsIgnoringCase(name, "user-agent");
       absl::StrAppend(&head, name, ": ", value, "\r\n");
@@ -158,9 +152,7 @@ class Exchange {
       file.open(options_.body_file, std::ios::binary);
       std::error_code ec;
       body_bytes = std::filesystem::file_size(options_.body_file, ec);
-      if (!file || ec)
-        return absl::NotFoundError(
-            absl::StrCat("cannot read '", options_.body_file, "' to send it"));
+      if (!file || ec) return NotFound("cannot read '{}' to send it", options_.body_file);
     }
     if (body_bytes > 0 || options_.method == "POST" || options_.method == "PUT")
       absl::StrAppend(&head, "Content-Length: ", body_bytes, "\r\n");
@@ -178,9 +170,7 @@ class Exchange {
     for (uint64_t left = options_.body_file.empty() ? 0 : body_bytes; left > 0 && !ec;) {
       file.read(piece.data(), static_cast<std::streamsize>(std::min<uint64_t>(left, piece.size())));
       const auto n = static_cast<size_t>(file.gcount());
-      if (n == 0)
-        return absl::DataLossError(
-            absl::StrCat("'", options_.body_file, "' became shorter while it was sent"));
+      if (n == 0) return DataLoss("'{}' became shorter while it was sent", options_.body_file);
       ec = send(asio::buffer(piece.data(), n));
       left -= n;
     }
@@ -235,12 +225,10 @@ class Exchange {
 
   Status NotHttp(ErrorCode ec) const {
     if (ec == http::error::body_limit) {
-      return absl::ResourceExhaustedError(absl::StrCat("the answer of ", url_.HostPort(),
-                                                       " is larger than ", options_.max_body_bytes,
-                                                       " bytes"));
+      return ResourceExhausted("the answer of {} is larger than {} bytes", url_.HostPort(),
+                               options_.max_body_bytes);
     }
-    return absl::DataLossError(
-        absl::StrCat(url_.HostPort(), " does not answer in HTTP/1.1: ", ec.message()));
+    return DataLoss("{} does not answer in HTTP/1.1: {}", url_.HostPort(), ec.message());
   }
 
   const Url& url_;
@@ -271,15 +259,16 @@ StatusOr<FetchResult> Fetch(const std::string& url, const FetchOptions& options)
     FW_ASSIGN_OR_RETURN(at, ResolveReference(at, *location));
     FW_ASSIGN_OR_RETURN(const Url next, ParseUrl(at));
     if (parsed.tls && !next.tls) {
-      return absl::UnavailableError(absl::StrCat(what, ": redirects from https to ", Printable(at),
-                                                 ", which is not followed"));
+      return Unavailable("{}: redirects from https to {}, which is not followed", what,
+                         Printable(at));
     }
     const bool elsewhere =
         next.host != parsed.host || next.port != parsed.port || next.tls != parsed.tls;
     if (elsewhere && options.same_origin) {
-      return absl::PermissionDeniedError(
-          absl::StrCat(what, ": redirects to another server, ", next.HostPort(),
-                       ", which is not followed; name that one if it is right"));
+      return PermissionDenied(
+          "{}: redirects to another server, {}, which is not followed; name that one if it is "
+          "right",
+          what, next.HostPort());
     }
     if (elsewhere) {
       std::erase_if(current.headers, [](const auto& h) {
@@ -292,8 +281,7 @@ StatusOr<FetchResult> Fetch(const std::string& url, const FetchOptions& options)
       current.body.clear();
     }
   }
-  return absl::UnavailableError(
-      absl::StrCat("GET ", Printable(url), ": more than ", kMaxRedirects, " redirects"));
+  return Unavailable("GET {}: more than {} redirects", Printable(url), kMaxRedirects);
 }
 
 }  // namespace flopwatch::net

@@ -68,14 +68,14 @@ Status GunzipInto(std::string_view data, uint64_t max_bytes, std::string* out_pt
       case LIBDEFLATE_INSUFFICIENT_SPACE:
       case LIBDEFLATE_SHORT_OUTPUT:
         if (out.size() >= max_bytes) {
-          return absl::ResourceExhaustedError(
-              absl::StrCat("decompressing: more than ", max_bytes,
-                           " bytes come out; raise the body limit if that is right"));
+          return ResourceExhausted(
+              "decompressing: more than {} bytes come out; raise the body limit if that is right",
+              max_bytes);
         }
         FW_RETURN_IF_ERROR(hold(std::min<uint64_t>(2 * out.size() + 256, max_bytes)));
         break;
       default:
-        return absl::DataLossError("decompressing: the gzip data is damaged or cut short");
+        return DataLoss("decompressing: the gzip data is damaged or cut short");
     }
   }
   out.resize(written);

@@ -57,8 +57,7 @@ std::optional<std::string_view> FetchResult::Header(std::string_view name) const
 
 Response ErrorResponse(const Status& status) {
   const CodeName code = NameOf(status.code());
-  return ErrorBody(code.http, code.name,
-                   std::string_view(status.message().data(), status.message().size()));
+  return ErrorBody(code.http, code.name, status);
 }
 
 std::string_view ReasonPhrase(int status) {

@@ -53,7 +53,8 @@ struct Response {
   std::string_view Body() const { return static_body.empty() ? body : static_body; }
 };
 
-// {"error":{"code":"not_found","message":…}} with the HTTP status that fits the code.
+// {"error":{"code":"not_found","message":…,"what":…,"why":…,"try":…}} with the HTTP status that
+// fits the code.
 Response ErrorResponse(const Status& status);
 
 // "Not Found" for 404.

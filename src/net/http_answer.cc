@@ -129,20 +129,20 @@ bool DecodeTarget(std::string_view target, Request* request) {
   return true;
 }
 
-Response ErrorBody(int status, std::string_view code, std::string_view message) {
+Response ErrorBody(int status, std::string_view code, const Status& said) {
   Response r;
   r.status = status;
   JsonWriter json(&r.body);
   json.BeginObject().Key("error").BeginObject();
-  json.Field("code", code).Field("message", message);
+  const ErrorParts parts = PartsOf(said);
+  json.Field("code", code).Field("message", MessageOf(said));
+  json.Field("what", parts.what).TextField("why", parts.why).TextField("try", parts.next);
   json.EndObject().EndObject();
   r.body += '\n';
   return r;
 }
 
-Response Refusal(int status, std::string_view message) {
-  return ErrorBody(status, CodeOf(status), message);
-}
+Response Refusal(int status, const Status& said) { return ErrorBody(status, CodeOf(status), said); }
 
 void Negotiate(const Accepted& accepted, Response* r) {
   const std::string* etag = FindHeader(*r, "etag");

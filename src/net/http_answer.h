@@ -12,10 +12,11 @@ namespace flopwatch::net {
 // Path and query of a request, decoded strictly; false on "%zz", a cut escape or a NUL.
 bool DecodeTarget(std::string_view target, Request* request);
 
-// The body of every error: {"error":{"code":…,"message":…}}.
-Response ErrorBody(int status, std::string_view code, std::string_view message);
+// The body of every error: {"error":{"code":…,"message":…,"what":…,"why":…,"try":…}}, the message
+// being the whole of the three; why and try are null where there are none.
+Response ErrorBody(int status, std::string_view code, const Status& said);
 // A refusal by the server itself.
-Response Refusal(int status, std::string_view message);
+Response Refusal(int status, const Status& said);
 
 // What a client said about the answers it takes.
 struct Accepted {

@@ -43,9 +43,9 @@ Response ServerState::AnswerOnWorker(const Request& request) const {
   return Guarded(on_worker, request);
 }
 
-Response ServerState::Refuse(int status, std::string_view message) {
+Response ServerState::Refuse(int status, const Status& said) {
   refused_requests.fetch_add(1, std::memory_order_relaxed);
-  Response r = Refusal(status, message);
+  Response r = Refusal(status, said);
   if (status == 405)
     r.headers.emplace_back("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
   if (status == 503) r.headers.emplace_back("Retry-After", "1");
@@ -59,9 +59,8 @@ Response ServerState::AnswerPacked(Request* request) {
       request->body, options.max_body_bytes, &plain,
       [&](uint64_t bytes) { return held.Hold(bytes) <= options.max_body_bytes_at_once; });
   if (absl::IsUnavailable(unpacked))
-    return Refuse(503, "too many large requests at once; try again in a moment");
-  if (!unpacked.ok())
-    return Refuse(absl::IsResourceExhausted(unpacked) ? 413 : 400, std::string(unpacked.message()));
+    return Refuse(503, Unavailable("too many large requests at once; try again in a moment"));
+  if (!unpacked.ok()) return Refuse(absl::IsResourceExhausted(unpacked) ? 413 : 400, unpacked);
   request->body = std::move(plain);
   if (auto answer = AnswerAtOnce(*request)) return *std::move(answer);
   return AnswerOnWorker(*request);
@@ -160,7 +159,7 @@ void ServerConnection::Parse(std::string_view data) {
   if (const ErrorCode ec = Feed(&*parser_, data, shared_.options.max_header_bytes, &rest_))
     return RefuseUnparsed(ec);
   if (!HoldBody(parser_->body.size()))
-    return Refuse(503, "too many large requests at once; try again in a moment");
+    return Refuse(503, Unavailable("too many large requests at once; try again in a moment"));
   if (parser_->upload && parser_->is_header_done()) {
     if (sink_ == nullptr && !OpenSink()) return;
     if (parser_->is_done() ? !parser_->body.empty() : parser_->body.size() >= kSinkBytes)
@@ -181,17 +180,18 @@ bool ServerConnection::ReadHead(Request* request) {
                                                   "PATCH", "DELETE", "OPTIONS"};
   if (std::find(std::begin(kMethods), std::end(kMethods), request->method) == std::end(kMethods)) {
     RefuseKeepingConnection(
-        405, fmt::format("method {} is not supported", Printable(request->method, 20)));
+        405, Unimplemented("method {} is not supported", Printable(request->method, 20)));
     return false;
   }
   if (const auto site = request->Header("sec-fetch-site");
       request->method != "GET" && site && *site != "same-origin" && *site != "none") {
-    RefuseKeepingConnection(403, "the request comes from a page of another web site");
+    RefuseKeepingConnection(403,
+                            PermissionDenied("the request comes from a page of another web site"));
     return false;
   }
   if (p.target.size() > kMaxTargetBytes || !DecodeTarget(p.target, request)) {
-    RefuseKeepingConnection(400,
-                            "the request target is not a valid path (malformed percent escape?)");
+    RefuseKeepingConnection(
+        400, InvalidArgument("the request target is not a valid path (malformed percent escape?)"));
     return false;
   }
   return true;
@@ -257,24 +257,24 @@ bool ServerConnection::HoldBody(size_t bytes) {
 
 void ServerConnection::RefuseUnparsed(ErrorCode ec) {
   if (ec == http::error::body_limit) {
-    return Refuse(413, fmt::format("the body is larger than {} bytes; send less at once",
-                                   shared_.options.max_body_bytes));
+    return Refuse(413, ResourceExhausted("the body is larger than {} bytes; send less at once",
+                                         shared_.options.max_body_bytes));
   }
   if (ec == http::error::header_limit) {
-    return Refuse(
-        431, fmt::format("the header is larger than {} bytes", shared_.options.max_header_bytes));
+    return Refuse(431, ResourceExhausted("the header is larger than {} bytes",
+                                         shared_.options.max_header_bytes));
   }
-  Refuse(400, fmt::format("not a valid HTTP/1.1 request: {}", ec.message()));
+  Refuse(400, InvalidArgument("not a valid HTTP/1.1 request: {}", ec.message()));
 }
 
-void ServerConnection::Refuse(int status, std::string_view message) {
+void ServerConnection::Refuse(int status, const Status& said) {
   keep_alive_ = false;
   refused_ = true;
-  RefuseKeepingConnection(status, message);
+  RefuseKeepingConnection(status, said);
 }
 
-void ServerConnection::RefuseKeepingConnection(int status, std::string_view message) {
-  Send(shared_.Refuse(status, message));
+void ServerConnection::RefuseKeepingConnection(int status, const Status& said) {
+  Send(shared_.Refuse(status, said));
 }
 
 void ServerConnection::HandleRequest() {
@@ -302,8 +302,8 @@ void ServerConnection::HandleRequest() {
   if (packed && !EqualsIgnoringCase(*encoding, "gzip") &&
       !EqualsIgnoringCase(*encoding, "deflate")) {
     return RefuseKeepingConnection(
-        415, fmt::format("Content-Encoding '{}' is not supported; use gzip or none",
-                         Printable(*encoding, 40)));
+        415, InvalidArgument("Content-Encoding '{}' is not supported; use gzip or none",
+                             Printable(*encoding, 40)));
   }
   const auto accept = request->Header("accept-encoding");
   accepted_.gzip = accept && HasToken(*accept, "gzip");
@@ -331,7 +331,8 @@ void ServerConnection::HandleRequest() {
       },
       pace);
   if (!queued)
-    RefuseKeepingConnection(503, "too many slow requests at once; try again in a moment");
+    RefuseKeepingConnection(503,
+                            Unavailable("too many slow requests at once; try again in a moment"));
 }
 
 void ServerConnection::Send(Response response) {

@@ -109,7 +109,7 @@ struct ServerState {
   // bodies may take.
   Response AnswerPacked(Request* request);
   // Counts a refusal.
-  Response Refuse(int status, std::string_view message);
+  Response Refuse(int status, const Status& said);
 };
 
 // Shared ownership: the pending socket operation or the worker task it is in keeps it alive.
@@ -156,8 +156,8 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   void RefuseUnparsed(ErrorCode ec);
 
   // Refuses what cannot be read further: answers and closes.
-  void Refuse(int status, std::string_view message);
-  void RefuseKeepingConnection(int status, std::string_view message);
+  void Refuse(int status, const Status& said);
+  void RefuseKeepingConnection(int status, const Status& said);
   void HandleRequest();
   void Send(Response response);
   void Write();

@@ -53,17 +53,16 @@ class ServerImpl final : public HttpServer {
       const std::string where = fmt::format("listening on {}:{}: ", o.address, o.port);
       if (ec == asio::error::address_in_use) {
         const std::string owner = PortOwner(o.port);
-        return absl::AlreadyExistsError(fmt::format(
+        return AlreadyExists(
             "{}the port is in use{}{}; stop that, or choose another port (0 = any free one)", where,
-            owner.empty() ? "" : " by ", owner));
+            owner.empty() ? "" : " by ", owner);
       }
       if (ec == asio::error::access_denied) {
-        return absl::PermissionDeniedError(
-            absl::StrCat(where, "not permitted; ports below 1024 need root, choose a higher one"));
+        return PermissionDenied("{}not permitted; ports below 1024 need root, choose a higher one",
+                                where);
       }
       if (ec == boost::system::errc::address_not_available) {
-        return absl::InvalidArgumentError(
-            absl::StrCat(where, "this machine has no such address; see `ip address`"));
+        return InvalidArgument("{}this machine has no such address; see `ip address`", where);
       }
       return Unavailable("{}{}: {}", where, what, ec.message());
     };

@@ -29,9 +29,8 @@ StatusOr<Addresses> GetAddrInfo(const std::string& host) {
         {boost::asio::ip::address_v4::loopback(), boost::asio::ip::address_v6::loopback()});
   }
   if (rc != 0) {
-    return absl::UnavailableError(absl::StrCat("cannot resolve '", Printable(host),
-                                               "': ", gai_strerror(rc),
-                                               "; check the name and the name server"));
+    return Unavailable("cannot resolve '{}': {}; check the name and the name server",
+                       Printable(host), gai_strerror(rc));
   }
   Addresses out;
   for (const addrinfo* a = list; a != nullptr; a = a->ai_next) {
@@ -48,9 +47,7 @@ StatusOr<Addresses> GetAddrInfo(const std::string& host) {
     }
   }
   freeaddrinfo(list);
-  if (out.empty())
-    return absl::UnavailableError(
-        absl::StrCat("'", Printable(host), "' has no IPv4 or IPv6 address"));
+  if (out.empty()) return Unavailable("'{}' has no IPv4 or IPv6 address", Printable(host));
   return out;
 }
 
@@ -58,7 +55,7 @@ StatusOr<Addresses> GetAddrInfo(const std::string& host) {
 
 struct Resolver::State {
   struct Entry {
-    StatusOr<Addresses> answer = absl::UnknownError("");
+    StatusOr<Addresses> answer = Unknown("");
     Micros expires = 0;  // 0 = never answered
     bool asked = false;  // queued or being looked up
     std::vector<Callback> waiting;
@@ -174,8 +171,8 @@ StatusOr<Addresses> Resolver::ResolveUntil(const std::string& host, Micros deadl
   const MutexLock lock(w.mutex);
   if (!w.ready.WaitFor(w.mutex, deadline - MonotonicNow(),
                        [&w]() FW_REQUIRES(w.mutex) { return w.answer.has_value(); })) {
-    return absl::DeadlineExceededError(
-        absl::StrCat("resolving '", Printable(host), "': no answer from the name server in time"));
+    return DeadlineExceeded("resolving '{}': no answer from the name server in time",
+                            Printable(host));
   }
   return *w.answer;
 }

@@ -33,8 +33,7 @@ bool IsAddress(const std::string& host) {
 
 StatusOr<std::unique_ptr<TlsClientContext>> TlsClientContext::Create(const std::string& ca_file) {
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
-  if (context == nullptr)
-    return absl::InternalError(absl::StrCat("creating a TLS context: ", LastError()));
+  if (context == nullptr) return Internal("creating a TLS context: {}", LastError());
   auto owned = std::unique_ptr<TlsClientContext>(new TlsClientContext(context));
   SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
   SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
@@ -43,8 +42,8 @@ StatusOr<std::unique_ptr<TlsClientContext>> TlsClientContext::Create(const std::
   if (ca_file.empty()) {
     SSL_CTX_set_default_verify_paths(context);
   } else if (SSL_CTX_load_verify_locations(context, ca_file.c_str(), nullptr) != 1) {
-    return absl::InvalidArgumentError(absl::StrCat("reading certificates from '", ca_file,
-                                                   "': ", LastError(), "; expected a PEM file"));
+    return InvalidArgument("reading certificates from '{}': {}; expected a PEM file", ca_file,
+                           LastError());
   }
   ERR_clear_error();
   return owned;
@@ -90,12 +89,11 @@ Status TlsClient::Advance(std::string* plain) {
       const long verdict = SSL_get_verify_result(ssl_);
       const std::string why = LastError();
       if (verdict != X509_V_OK) {
-        return absl::UnavailableError(absl::StrCat(
-            "the certificate of ", Printable(host_), " is not trusted: ",
-            X509_verify_cert_error_string(verdict), "; name its authority with a CA file"));
+        return Unavailable(
+            "the certificate of {} is not trusted: {}; name its authority with a CA file",
+            Printable(host_), X509_verify_cert_error_string(verdict));
       }
-      return absl::UnavailableError(
-          absl::StrCat("TLS handshake with ", Printable(host_), " failed: ", why));
+      return Unavailable("TLS handshake with {} failed: {}", Printable(host_), why);
     }
     ready_ = true;
     if (!pending_.empty()) SSL_write(ssl_, pending_.data(), static_cast<int>(pending_.size()));
@@ -111,8 +109,7 @@ Status TlsClient::Advance(std::string* plain) {
     if (error == SSL_ERROR_ZERO_RETURN) closed_ = true;
     if (closed_ || error == SSL_ERROR_WANT_READ || error == SSL_ERROR_WANT_WRITE)
       return absl::OkStatus();
-    return absl::UnavailableError(
-        absl::StrCat("TLS with ", Printable(host_), " failed: ", LastError()));
+    return Unavailable("TLS with {} failed: {}", Printable(host_), LastError());
   }
 }
 

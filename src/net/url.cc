@@ -52,8 +52,7 @@ StatusOr<std::string> ResolveReference(std::string_view base, std::string_view r
   const auto r = urls::parse_uri_reference(urls::string_view(reference.data(), reference.size()));
   urls::url out;
   if (!b || !r || !urls::resolve(*b, *r, out)) {
-    return absl::DataLossError(
-        absl::StrCat("the redirect to '", Printable(reference), "' is not a URL"));
+    return DataLoss("the redirect to '{}' is not a URL", Printable(reference));
   }
   out.remove_fragment();
   return std::string(out.buffer().data(), out.buffer().size());

@@ -93,10 +93,10 @@ class Comparer {
         side->window.to = std::max(side->window.to, to);
       }
       if (side->window.from >= side->window.to)
-        return absl::NotFoundError(
-            fmt::format("cannot compare job {}: nothing is known of when it held GPUs (intervals "
-                        "are kept for a limited time)",
-                        name));
+        return NotFound(
+            "cannot compare job {}: nothing is known of when it held GPUs (intervals "
+            "are kept for a limited time)",
+            name);
       return absl::OkStatus();
     }
     const size_t slash = name.find('/');
@@ -108,10 +108,10 @@ class Comparer {
         return store::CheckWindow(side->window);
       }
     }
-    return absl::NotFoundError(fmt::format(
+    return NotFound(
         "cannot compare '{}': it is no job that is known, and no window FROM/TO such as "
         "2026-11-01/2026-11-08 or -2d/-1d",
-        name));
+        name);
   }
 
   // Both in one look where they are near each other, with what was before the earlier of two runs.
@@ -153,8 +153,8 @@ class Comparer {
     }
     if (side->is_job) {
       if (found.empty()) {
-        return absl::NotFoundError(fmt::format(
-            "cannot compare job {}: no minute of it is stored any more, or none yet", side->name));
+        return NotFound("cannot compare job {}: no minute of it is stored any more, or none yet",
+                        side->name);
       }
       found.resize(1);
       const fleet::WorkflowRuns& w = found[0].set->workflows[found[0].workflow];

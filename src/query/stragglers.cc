@@ -282,7 +282,7 @@ StatusOr<StragglerAnswer> StragglersIn(const Query& query, const StragglerQuesti
   int32_t only = 0;
   if (!question.job.empty()) {
     const auto record = memory.jobs().FindJob(question.job);
-    if (!record) return absl::NotFoundError(fmt::format("no job '{}'", question.job));
+    if (!record) return NotFound("no job '{}'", question.job);
     only = record->id;
   }
   WorkTable table(memory, question.window, only);

@@ -120,8 +120,7 @@ Status ParseCounterLies(std::string_view text, CounterLieCounts* counts) {
     const std::string_view number = equals < part.size() ? part.substr(equals + 1) : "";
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), n);
     if (error != std::errc{} || end != number.data() + number.size() || n < 0 || n > 100'000)
-      return absl::InvalidArgumentError(
-          fmt::format("--counters {}: write KIND=N; `list` has the kinds", part));
+      return InvalidArgument("--counters {}: write KIND=N; `list` has the kinds", part);
     bool known = name == "all";
     for (size_t k = 0; k < kCounterLies; ++k) {
       if (name != "all" && name != kLies[k].name) continue;
@@ -129,8 +128,7 @@ Status ParseCounterLies(std::string_view text, CounterLieCounts* counts) {
       known = true;
     }
     if (!known)
-      return absl::InvalidArgumentError(
-          fmt::format("--counters: no kind is named '{}'; `list` has the kinds", name));
+      return InvalidArgument("--counters: no kind is named '{}'; `list` has the kinds", name);
   }
   return absl::OkStatus();
 }

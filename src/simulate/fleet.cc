@@ -87,17 +87,16 @@ Fleet::Fleet(std::unique_ptr<Model> model) : model_(std::move(model)) {}
 Fleet::~Fleet() = default;
 
 StatusOr<std::unique_ptr<Fleet>> Fleet::Create(const FleetOptions& o) {
-  auto invalid = [](std::string text) { return absl::InvalidArgumentError(std::move(text)); };
   if (o.gpus < 1 || o.gpus > kMaxGpus)
-    return invalid(fmt::format("a fleet has 1 to {} GPUs, not {}", kMaxGpus, o.gpus));
+    return InvalidArgument("a fleet has 1 to {} GPUs, not {}", kMaxGpus, o.gpus);
   if (o.duration < kMicrosPerSecond || o.duration > kMaxDuration)
-    return invalid(fmt::format("a fleet lives for 1 s to {} days, not {}",
-                               kMaxDuration / kMicrosPerDay, FormatDuration(o.duration)));
+    return InvalidArgument("a fleet lives for 1 s to {} days, not {}", kMaxDuration / kMicrosPerDay,
+                           FormatDuration(o.duration));
   if (o.interval < 10 * kMicrosPerMilli || o.interval > kMicrosPerHour)
-    return invalid(fmt::format("the collect interval lies between 10 ms and 1 h; it is {}",
-                               FormatDuration(o.interval)));
+    return InvalidArgument("the collect interval lies between 10 ms and 1 h; it is {}",
+                           FormatDuration(o.interval));
   if (o.fields != 20 && o.fields != 100)
-    return invalid(fmt::format("an exporter has 20 or 100 fields, not {}", o.fields));
+    return InvalidArgument("an exporter has 20 or 100 fields, not {}", o.fields);
   auto m = std::make_unique<Model>();
   m->options = o;
   m->options.start = FloorTo(o.start, kMicrosPerSecond);

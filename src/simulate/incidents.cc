@@ -86,9 +86,9 @@ Status ParseIncidents(std::string_view text, IncidentCounts* counts) {
     const auto known = std::ranges::find(names, name);
     if (known == names.end()) {
       const std::string_view near = Nearest(name, names);
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "--incidents {}: no kind of incident is called that{}; `--incidents list` has all", name,
-          near.empty() ? "" : fmt::format(" (did you mean {}?)", near)));
+          near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
     }
     int32_t n = 0;
     const std::string_view number =
@@ -96,8 +96,8 @@ Status ParseIncidents(std::string_view text, IncidentCounts* counts) {
     const char* end = number.data() + number.size();
     const auto read = std::from_chars(number.data(), end, n);
     if (number.empty() || read.ec != std::errc{} || read.ptr != end || n < 0 || n > kMaxIncidents)
-      return absl::InvalidArgumentError(
-          fmt::format("--incidents {}: write KIND=N with N from 0 to {}", item, kMaxIncidents));
+      return InvalidArgument("--incidents {}: write KIND=N with N from 0 to {}", item,
+                             kMaxIncidents);
     int32_t& sum = counts->n[static_cast<size_t>(known - names.begin())];
     sum = std::min(kMaxIncidents, sum + n);
   }

@@ -263,8 +263,7 @@ const GpuModel& Mi300x() { return kMi300x; }
 StatusOr<Preset> ParsePreset(std::string_view name) {
   for (Preset p : {Preset::kResearch, Preset::kLlm, Preset::kServing, Preset::kSeren})
     if (PresetName(p) == name) return p;
-  return absl::InvalidArgumentError(
-      fmt::format("no preset named '{}'; presets: research, llm, serving, seren", name));
+  return InvalidArgument("no preset named '{}'; presets: research, llm, serving, seren", name);
 }
 
 std::string_view PresetName(Preset preset) {
@@ -276,8 +275,7 @@ std::string_view PresetName(Preset preset) {
 StatusOr<Faults> ParseFaults(std::string_view name) {
   for (Faults f : {Faults::kNone, Faults::kTelemetry, Faults::kAll, Faults::kScheduler})
     if (FaultsName(f) == name) return f;
-  return absl::InvalidArgumentError(
-      fmt::format("no fault set named '{}'; one of none, telemetry, all, scheduler", name));
+  return InvalidArgument("no fault set named '{}'; one of none, telemetry, all, scheduler", name);
 }
 
 std::string_view FaultsName(Faults faults) {

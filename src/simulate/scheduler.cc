@@ -19,8 +19,7 @@ constexpr size_t kWorthACall = 1 << 18;  // bytes
 StatusOr<SlurmVersion> ParseSlurmVersion(std::string_view text) {
   if (text == "22.05") return SlurmVersion::k2205;
   if (text == "25.05") return SlurmVersion::k2505;
-  return absl::InvalidArgumentError(
-      fmt::format("no shape of Slurm {} here; one of 22.05, 25.05", text));
+  return InvalidArgument("no shape of Slurm {} here; one of 22.05, 25.05", text);
 }
 
 StatusOr<TextFile> TextFile::Create(const std::string& path) {
@@ -56,10 +55,10 @@ StatusOr<SchedulerResult> WriteScheduler(const Fleet& fleet, const SchedulerOpti
   const SchedulerView view(
       fleet, static_cast<int32_t>(std::max<Micros>(0, until - o.start) / kMicrosPerSecond));
   if (view.hosts().empty())
-    return absl::FailedPreconditionError(fmt::format(
+    return FailedPrecondition(
         "the preset {} has no cluster under Slurm, so there are no books of one; use research, "
         "llm or seren",
-        PresetName(o.preset)));
+        PresetName(o.preset));
   std::error_code error;
   std::filesystem::create_directories(options.directory, error);
   if (error) return absl::ErrnoToStatus(error.value(), fmt::format("making {}", options.directory));

@@ -101,8 +101,7 @@ class FleetServerImpl final : public FleetServer {
     if (r.path == "/targets.txt") return TargetsText(r);
     if (r.path == "/jobs.csv") return Text(200, fleet_.AssignmentsCsv(), "text/csv; charset=utf-8");
     if (r.path == "/truth") return TruthAnswer(r);
-    return net::ErrorResponse(
-        absl::NotFoundError(fmt::format("nothing at {}; see / for what there is", r.path)));
+    return net::ErrorResponse(NotFound("nothing at {}; see / for what there is", r.path));
   }
 
   // The text of a host as dcgm-exporter sends it: in chunks (not in HTTP/1.0), and never packed.
@@ -117,9 +116,7 @@ class FleetServerImpl final : public FleetServer {
 
   net::Response Metrics(const net::Request& r, std::string_view name) {
     int host = fleet_.FindHost(name);
-    if (host < 0)
-      return net::ErrorResponse(
-          absl::NotFoundError(fmt::format("no host '{}'; /targets lists them", name)));
+    if (host < 0) return net::ErrorResponse(NotFound("no host '{}'; /targets lists them", name));
     scrapes_.fetch_add(1, std::memory_order_relaxed);
     std::string text;
     if (options_.pace == Pace::kStep) {
@@ -147,7 +144,7 @@ class FleetServerImpl final : public FleetServer {
   bool ShowsApplications() const { return options_.pace != Pace::kStep && !applications_.empty(); }
   net::Response ApplicationsText() {
     if (!ShowsApplications())
-      return net::ErrorResponse(absl::NotFoundError(
+      return net::ErrorResponse(NotFound(
           "no application reports here: preset llm has those that do, and --step has none"));
     const Micros now = SimulatedNow(), end = fleet_.options().start + fleet_.options().duration;
     if (now >= end + fleet_.options().interval) return Text(410, "the simulated time is over\n");
@@ -221,7 +218,7 @@ class FleetServerImpl final : public FleetServer {
 StatusOr<std::unique_ptr<FleetServer>> FleetServer::Start(const Fleet* fleet,
                                                           const ServeOptions& options) {
   if (options.pace == Pace::kAccelerated && !(options.speed > 0 && std::isfinite(options.speed)))
-    return absl::InvalidArgumentError("simulated time must run forward: give a speed above 0");
+    return InvalidArgument("simulated time must run forward; give a speed above 0");
   auto server = std::make_unique<FleetServerImpl>(fleet, options);
   FW_RETURN_IF_ERROR(server->Listen());
   return server;

@@ -71,8 +71,7 @@ class Output {
     else
       out->plain_ = std::fopen(path.c_str(), "wb");
     if (out->gzip_ == nullptr && out->plain_ == nullptr)
-      return absl::PermissionDeniedError(
-          fmt::format("cannot write {}: check the directory and its rights", path));
+      return PermissionDenied("cannot write {}: check the directory and its rights", path);
     return out;
   }
   Output() = default;
@@ -85,9 +84,7 @@ class Output {
                         ? gzwrite(gzip_, text.data(), static_cast<unsigned>(text.size())) ==
                               static_cast<int>(text.size())
                         : std::fwrite(text.data(), 1, text.size(), plain_) == text.size();
-    return ok ? absl::OkStatus()
-              : absl::ResourceExhaustedError(
-                    fmt::format("writing {} failed: is the disk full?", path_));
+    return ok ? absl::OkStatus() : ResourceExhausted("writing {} failed: is the disk full?", path_);
   }
   Status Close() {
     bool ok = true;
@@ -95,9 +92,7 @@ class Output {
     if (plain_ != nullptr) ok = std::fclose(plain_) == 0;
     gzip_ = nullptr;
     plain_ = nullptr;
-    return ok ? absl::OkStatus()
-              : absl::ResourceExhaustedError(
-                    fmt::format("closing {} failed: is the disk full?", path_));
+    return ok ? absl::OkStatus() : ResourceExhausted("closing {} failed: is the disk full?", path_);
   }
 
  private:
@@ -112,24 +107,21 @@ std::span<const std::string_view> TracePatterns() { return kPatterns; }
 
 StatusOr<TraceJob> TraceJob::Create(const TraceJobOptions& o) {
   if (o.ranks < 1 || o.ranks > kMaxTraceRanks)
-    return absl::InvalidArgumentError(
-        fmt::format("ranks: {}; give 1 to {}", o.ranks, kMaxTraceRanks));
+    return InvalidArgument("ranks: {}; give 1 to {}", o.ranks, kMaxTraceRanks);
   if (o.steps < 1 || o.steps > kMaxTraceSteps)
-    return absl::InvalidArgumentError(
-        fmt::format("steps: {}; give 1 to {}", o.steps, kMaxTraceSteps));
+    return InvalidArgument("steps: {}; give 1 to {}", o.steps, kMaxTraceSteps);
   if (o.events_per_step < kMinTraceEvents || o.events_per_step > kMaxTraceEvents)
-    return absl::InvalidArgumentError(fmt::format(
-        "events per step: {}; give {} to {}", o.events_per_step, kMinTraceEvents, kMaxTraceEvents));
+    return InvalidArgument("events per step: {}; give {} to {}", o.events_per_step, kMinTraceEvents,
+                           kMaxTraceEvents);
   for (const std::string& p : o.plant) {
     if (std::find(std::begin(kPatterns), std::end(kPatterns), p) == std::end(kPatterns))
-      return absl::InvalidArgumentError(
-          fmt::format("no pattern is named '{}'; there are {}", p, fmt::join(kPatterns, ", ")));
+      return InvalidArgument("no pattern is named '{}'; there are {}", p,
+                             fmt::join(kPatterns, ", "));
   }
   if (o.plant.contains("straggler") && o.ranks < 2)
-    return absl::InvalidArgumentError("a straggler needs two ranks or more");
+    return InvalidArgument("a straggler needs two ranks or more");
   if (o.plant.contains("straggler") && o.plant.contains("gloo-backend"))
-    return absl::InvalidArgumentError(
-        "a straggler is seen in NCCL's collectives; gloo-backend has none");
+    return InvalidArgument("a straggler is seen in NCCL's collectives; gloo-backend has none");
   TraceJob job(o);
   if (o.plant.contains("straggler"))
     job.straggler_ = static_cast<int>(
@@ -177,7 +169,7 @@ void TraceJob::SimulateCollectives() {
 Status TraceJob::Write(int rank, const std::function<Status(std::string_view)>& write,
                        TraceRankTruth* truth) const {
   if (rank < 0 || rank >= options_.ranks)
-    return absl::InvalidArgumentError(fmt::format("rank {} of {}", rank, options_.ranks));
+    return InvalidArgument("rank {} of {}", rank, options_.ranks);
   const TracePlan plan(options_);
   TraceRankTruth own;
   TraceEmitter out(kBase, write);
@@ -245,9 +237,7 @@ StatusOr<TraceJobTruth> WriteTraceFiles(const TraceJob& job, const std::string& 
                                         bool gzip, const std::function<void(int)>& progress) {
   std::error_code error;
   std::filesystem::create_directories(directory, error);
-  if (error)
-    return absl::PermissionDeniedError(
-        fmt::format("cannot make {}: {}", directory, error.message()));
+  if (error) return PermissionDenied("cannot make {}: {}", directory, error.message());
   TraceJobTruth truth;
   truth.planted.assign(job.options().plant.begin(), job.options().plant.end());
   truth.straggler = job.straggler();

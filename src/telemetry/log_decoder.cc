@@ -109,9 +109,9 @@ StatusOr<LogFormat> ParseLogFormat(std::string_view name) {
   for (size_t k = 0; k < std::size(kFormatNames); ++k)
     if (kFormatNames[k] == name) return static_cast<LogFormat>(k);
   const std::string_view near = Nearest(name, {kFormatNames, std::end(kFormatNames)});
-  return InvalidArgument("no log format '{}'; known are auto, megatron, torchtitan, jsonl{}",
-                         Printable(name, 40),
-                         near.empty() ? "" : fmt::format("; did you mean '{}'?", near));
+  return Advise(InvalidArgument("no log format '{}'; known are auto, megatron, torchtitan, jsonl",
+                                Printable(name, 40)),
+                near.empty() ? "" : fmt::format("did you mean '{}'?", near));
 }
 
 std::optional<double> LeadingNumber(std::string_view text, size_t* end) {

@@ -289,7 +289,8 @@ Status DecodeOtlpMetricsJson(std::string_view body,
                              OtlpStats* stats) {
   const auto json =
       Json::Parse(body, {.max_bytes = 64u << 20, .max_depth = 24, .what = "the body"});
-  if (!json.ok()) return InvalidArgument("metrics: {}", std::string(json.status().message()));
+  if (!json.ok())
+    return Annotate(WithCode(json.status(), absl::StatusCode::kInvalidArgument), "metrics");
   if (!json->is_object()) return InvalidArgument("metrics: the body is no JSON object");
   Collector collector(series, stats);
   JsonForm(&collector).Request(*json);

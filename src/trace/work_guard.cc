@@ -21,10 +21,10 @@ Status WorkGuard::status() const {
 Status WorkGuard::Take(uint64_t more, std::atomic<uint64_t>* taken, uint64_t limit,
                        std::string_view what) {
   if (taken->fetch_add(more, std::memory_order_relaxed) + more > limit) {
-    End(absl::ResourceExhaustedError(
-        fmt::format("the files of this trace have more than {} {} together; trace fewer steps or "
-                    "ranks, or raise the limit",
-                    limit, what)));
+    End(ResourceExhausted(
+        "the files of this trace have more than {} {} together; trace fewer steps or "
+        "ranks, or raise the limit",
+        limit, what));
   }
   return status();
 }

@@ -110,7 +110,7 @@ void TraceLibrary::Stop() {
   const MutexLock lock(mutex_);
   stopping_ = true;
   if (guard_ != nullptr) {
-    guard_->End(absl::CancelledError("the server stops"));
+    guard_->End(Cancelled("the server stops"));
     // Now, and not when the analysis has seen it: whoever stops the server waits only so long.
     if (const auto it = traces_.find(analysing_); it != traces_.end()) {
       if (const Status s = SetAttempts(it->second, attempts_before_); !s.ok())
@@ -279,7 +279,7 @@ StatusOr<std::shared_ptr<TraceLibrary::Upload>> TraceLibrary::Begin(const Upload
   if (options_.read_only)
     return Refuse(
         TraceRefusal::kReadOnly,
-        absl::PermissionDeniedError(
+        PermissionDenied(
             "traces are taken by a running server alone: start one with \"flopwatch serve\""));
   if (request.bytes.value_or(0) > options_.max_upload_bytes) {
     return Refuse(
@@ -470,7 +470,7 @@ Status TraceLibrary::Delete(std::string_view id) {
   const MutexLock lock(mutex_);
   if (options_.read_only)
     return Refuse(TraceRefusal::kReadOnly,
-                  absl::PermissionDeniedError("traces are deleted by a running server alone"));
+                  PermissionDenied("traces are deleted by a running server alone"));
   if (!traces_.contains(id))
     return NotFound("there is no trace {}; GET /api/v1/traces lists them", Printable(id, 80));
   if (id == analysing_) return Unavailable("trace {} is being analysed; try again in a moment", id);
@@ -555,7 +555,7 @@ void TraceLibrary::Analyse(const std::string& id) {
     r = traces_[id];
     attempts_before_ = Attempts(r);
     guard_ = &guard;
-    if (stopping_) guard.End(absl::CancelledError("the server stops"));
+    if (stopping_) guard.End(Cancelled("the server stops"));
     // The mark is set under the lock, so that Stop() takes back one that is there.
     if (!stopping_ && attempts_before_ < kMaxAttempts)
       marked = SetAttempts(r, attempts_before_ + 1);

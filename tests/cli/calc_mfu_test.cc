@@ -187,7 +187,7 @@ TEST_F(CalcMfu, MistakesAreOneLineAndExitTwo) {
   fails({small(), "--packed-sum", "10", "--packed-sum-sq", "5"}, "cannot be");
   fails({}, "which model");
   fails({Write("negative.json", R"({"model_type":"llama","hidden_size":-4})"), "--seq-len", "32"},
-        "hidden_size: -4");
+        "hidden_size\n  why:  -4 is not");
   fails({Write("unknown.json", R"({"model_type":"llamma"})"), "--seq-len", "32"},
         "did you mean llama?");
   fails({Write("broken.json", "{\"model_type\":"), "--seq-len", "32"}, "broken.json");

@@ -168,7 +168,8 @@ TEST_F(CommandLine, HttpStatusesBecomeExitCodes) {
   EXPECT_THAT(Run({"job", "x"}).err, HasSubstr("\"flopwatch jobs\" lists"));
   const auto code = [&](int status) {
     server_.Set("/api/v1/jobs", status,
-                R"({"error":{"code":"c","message":"what failed: the reason; the advice"}})");
+                R"({"error":{"code":"c","message":"what failed: a; reason; the advice",)"
+                R"("what":"what failed","why":"a; reason","try":"the advice"}})");
     return Run({"jobs"}).code;
   };
   EXPECT_EQ(code(400), 2);
@@ -177,7 +178,10 @@ TEST_F(CommandLine, HttpStatusesBecomeExitCodes) {
   EXPECT_EQ(code(404), 5);
   EXPECT_EQ(code(500), 1);
   EXPECT_EQ(code(503), 6);
-  EXPECT_EQ(Run({"jobs"}).err, "error: what failed\n  why:  the reason\n  next: the advice\n");
+  EXPECT_EQ(Run({"jobs"}).err, "error: what failed\n  why:  a; reason\n  next: the advice\n");
+  // An older server says no parts, and none are guessed.
+  server_.Set("/api/v1/jobs", 500, R"({"error":{"code":"c","message":"what: why; next"}})");
+  EXPECT_EQ(Run({"jobs"}).err, "error: what: why; next\n");
   server_.Set("/api/v1/jobs", 200, "this is not JSON");
   EXPECT_EQ(Run({"jobs"}).code, 1);
 }
@@ -352,11 +356,16 @@ TEST(Colour, FollowsTheRules) {
 }
 
 TEST(Errors, AreThreeShortLines) {
-  EXPECT_EQ(FormatError(absl::InternalError("opening a.toml: line 3: bad; fix it"), false),
+  EXPECT_EQ(FormatError(Internal("opening {}: line 3: bad; fix it", "a.toml"), false),
             "error: opening a.toml\n  why:  line 3: bad\n  next: fix it\n");
-  EXPECT_EQ(FormatError(absl::InternalError("it failed"), false), "error: it failed\n");
-  EXPECT_EQ(FormatError(absl::InternalError("http://x:1 is not there; try y"), false),
+  EXPECT_EQ(FormatError(Internal("it failed"), false), "error: it failed\n");
+  EXPECT_EQ(FormatError(Internal("{} is not there; try y", "http://x:1"), false),
             "error: http://x:1 is not there\n  next: try y\n");
+}
+
+TEST(Errors, WhatComesFromOutsideMovesNoPart) {
+  EXPECT_EQ(FormatError(NotFound("no file {}; see {}", "a: b; run me", "ls"), false),
+            "error: no file a: b; run me\n  next: see ls\n");
 }
 
 TEST(ConfigCommand, ShowsValuesWithTheirOrigin) {

@@ -53,8 +53,7 @@ class FakeServer {
     requests_.push_back(line);
     const auto it = answers_.find(r.path);
     if (it == answers_.end())
-      return net::ErrorResponse(
-          absl::NotFoundError("no job 'x'; /api/v1/jobs lists those of a window"));
+      return net::ErrorResponse(NotFound("no job 'x'; /api/v1/jobs lists those of a window"));
     net::Response response;
     response.status = it->second.first;
     response.body = it->second.second;

@@ -108,10 +108,10 @@ TEST(Lookup, AFamilyNameIsRefusedWithItsMembers) {
 
 TEST(Lookup, SomeWordsOfANameAreRefusedWithTheDevicesThatHaveThem) {
   EXPECT_EQ(ModelOf("NVIDIA A100 40GB"),
-            "refused: 'NVIDIA A100 40GB' is not the whole name of an accelerator: give one of A100 "
+            "refused: 'NVIDIA A100 40GB' is not the whole name of an accelerator; give one of A100 "
             "SXM 40GB, A100 PCIe 40GB");
   EXPECT_EQ(ModelOf("h100"),
-            "refused: 'h100' is not the whole name of an accelerator: give one of H100 SXM, H100 "
+            "refused: 'h100' is not the whole name of an accelerator; give one of H100 SXM, H100 "
             "PCIe, H100 NVL");
   EXPECT_TRUE(ModelOf("A100 41GB").starts_with("refused: unknown accelerator"))
       << ModelOf("A100 41GB");

@@ -134,10 +134,11 @@ TEST_F(WriterTest, UpkeepHoldsUpNoFlush) {
   store_.WaitForUpkeep();
   // It is in the middle of a roll-up that does not end; rows are stored all the same.
   for (int k = 0; k < 3; ++k) {
-    const uint64_t before = ingest_->pipeline.stats().flushes;
     ingest_->pipeline.Ingest({"http://a/metrics", "node1"},
                              Body().Gpu(0, "GPU-1").Tensor(0.5).Clock(1000 + k),
                              kMinute + k * 10 * kS, 0);
+    // Asked only now: of two flushes that end after it, the second began after the row was there.
+    const uint64_t before = ingest_->pipeline.stats().flushes;
     while (ingest_->pipeline.stats().flushes < before + 2)
       std::this_thread::sleep_for(std::chrono::milliseconds(1));
     std::lock_guard lock(store_.mutex);

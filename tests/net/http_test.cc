@@ -103,11 +103,11 @@ TEST(Percent, DecodesAndEncodes) {
 }
 
 TEST(ErrorResponse, CarriesCodeAndMessage) {
-  const Response r =
-      ErrorResponse(absl::NotFoundError("job \"7\": not seen; look at /api/v1/jobs"));
+  const Response r = ErrorResponse(NotFound("job \"{}\": not seen; look at /api/v1/jobs", 7));
   EXPECT_EQ(r.status, 404);
   EXPECT_EQ(r.body,
             "{\"error\":{\"code\":\"not_found\",\"message\":\"job \\\"7\\\": not seen; look at "
+            "/api/v1/jobs\",\"what\":\"job \\\"7\\\"\",\"why\":\"not seen\",\"try\":\"look at "
             "/api/v1/jobs\"}}\n");
   EXPECT_EQ(ErrorResponse(absl::InvalidArgumentError("")).status, 400);
   EXPECT_EQ(ErrorResponse(absl::UnavailableError("")).status, 503);

@@ -504,6 +504,8 @@ export class ApiError extends Error {
   constructor(
     readonly status: number,
     message: string,
+    // What to do about it, where the server knows; `message` is without it then.
+    readonly advice: string = '',
   ) {
     super(message);
   }
@@ -536,12 +538,15 @@ export async function getJson<T>(url: string, signal?: AbortSignal): Promise<T> 
     if (!response.ok) {
       const text = await response.text();
       let message = `${response.status} ${response.statusText}`;
+      let advice = '';
       try {
-        message = JSON.parse(text).error.message;
+        const said = JSON.parse(text).error;
+        message = said.why ? `${said.what}: ${said.why}` : (said.what ?? said.message ?? message);
+        advice = said.try ?? '';
       } catch {
         // Not our error object (a proxy's page): the status line has to do.
       }
-      throw new ApiError(response.status, message);
+      throw new ApiError(response.status, message, advice);
     }
     // Drawings come as text.
     const isJson = response.headers.get('content-type')?.includes('json') ?? true;

@@ -439,6 +439,7 @@ export function Problem({ error }: { error: ApiError }) {
     <div class="state bad" role="alert">
       <strong>{title}</strong>
       <p>{error.message}</p>
+      {error.advice && <p>To try: {error.advice}</p>}
       {error.status === 0 && (
         <p>
           Is <code>flopwatch serve</code> still running? The page asks again every 10 s.

@@ -97,7 +97,7 @@ Status WriteAlerts(Context& context, const std::string& body, const Json& answer
     const size_t begin = body.find("\"alerts\":[");
     const size_t end = body.rfind(answer["engine"].is_null() ? "]}" : "],\"engine\":");
     if (begin == std::string::npos || end == std::string::npos)
-      return absl::DataLossError("the answer has no alerts");
+      return DataLoss("the answer has no alerts");
     context.Out(body.substr(begin + 9, end - begin - 8) + "\n");
     return absl::OkStatus();
   }

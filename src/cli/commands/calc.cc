@@ -31,7 +31,7 @@ Args AddCalc(Args app, Run* run) {
     for (const auto& [sub, of_one] : *added) {
       if (sub.parsed()) return of_one(context);
     }
-    return absl::InvalidArgumentError("calc: name a subcommand");
+    return InvalidArgument("calc: name a subcommand");
   };
   return calc;
 }

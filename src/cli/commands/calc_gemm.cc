@@ -29,7 +29,7 @@ struct GemmOptions {
 
 // Errors of this command name it first, the value next.
 Status Bad(std::string_view why, std::string_view next) {
-  return absl::InvalidArgumentError(fmt::format("calc gemm: {}; {}", why, next));
+  return InvalidArgument("calc gemm: {}; {}", why, next);
 }
 
 StatusOr<int64_t> Whole(std::string_view text, std::string_view name) {

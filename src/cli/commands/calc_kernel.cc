@@ -32,8 +32,8 @@ Status ReadNames(const std::string& file, std::vector<std::string>* names) {
     if (line.ends_with('\r')) line.remove_suffix(1);
     if (line.find_first_not_of(' ') != std::string_view::npos) names->emplace_back(line);
     if (names->size() > kMaxNames) {
-      return absl::InvalidArgumentError(
-          fmt::format("calc kernel: more than {} names; give each once (sort -u)", kMaxNames));
+      return InvalidArgument("calc kernel: more than {} names; give each once (sort -u)",
+                             kMaxNames);
     }
     at = end + 1;
   }
@@ -43,14 +43,14 @@ Status ReadNames(const std::string& file, std::vector<std::string>* names) {
 StatusOr<std::vector<std::string>> NamesFrom(const std::vector<std::string>& given) {
   if (given.size() > 1 || (given.size() == 1 && given[0] != "-")) return given;
   if (given.empty() && isatty(STDIN_FILENO) != 0) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "calc kernel: no kernel name; give NAME in quotes, or names on standard input, one a "
         "line");
   }
   std::vector<std::string> names;
   FW_RETURN_IF_ERROR(ReadNames("-", &names));
   if (names.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "calc kernel: standard input holds no kernel name; give NAME in quotes, or one a line");
   }
   return names;

@@ -63,12 +63,11 @@ StatusOr<models::Model> ReadConfig(const MfuOptions& options) {
 StatusOr<models::Workload> WorkloadOf(const MfuOptions& o, const models::Model& model) {
   const int given = o.seq_len.has_value() + !o.seq_lens.empty() + (o.packed_sum || o.packed_sum_sq);
   if (given > 1)
-    return absl::InvalidArgumentError(
-        "calc mfu: --seq-len, --seq-lens and --packed-sum exclude each other");
+    return InvalidArgument("calc mfu: --seq-len, --seq-lens and --packed-sum exclude each other");
   models::Workload workload;
   if (o.packed_sum || o.packed_sum_sq) {
     if (!o.packed_sum || !o.packed_sum_sq) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "calc mfu: --packed-sum and --packed-sum-sq go together: sum of lengths and of their "
           "squares");
     }
@@ -78,7 +77,7 @@ StatusOr<models::Workload> WorkloadOf(const MfuOptions& o, const models::Model& 
   } else {
     const int64_t length = o.seq_len.value_or(model.natural_length);
     if (!o.seq_len && length == 0) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "calc mfu: --seq-len is missing: FLOPs of a token depend on the sequence's length");
     }
     const auto one = models::Workload::Of({length});
@@ -86,8 +85,8 @@ StatusOr<models::Workload> WorkloadOf(const MfuOptions& o, const models::Model& 
     workload = *one;
   }
   if (o.mtp < 0 || o.mtp > models::kMaxLayers) {
-    return absl::InvalidArgumentError(fmt::format(
-        "calc mfu: --mtp {} is not a whole number from 0 to {}", o.mtp, models::kMaxLayers));
+    return InvalidArgument("calc mfu: --mtp {} is not a whole number from 0 to {}", o.mtp,
+                           models::kMaxLayers);
   }
   workload.mtp_depth = o.mtp;
   return workload;
@@ -96,13 +95,11 @@ StatusOr<models::Workload> WorkloadOf(const MfuOptions& o, const models::Model& 
 StatusOr<models::TrainingSetup> SetupOf(const MfuOptions& o) {
   models::TrainingSetup setup;
   if (o.lora) {
-    if (*o.lora < 1)
-      return absl::InvalidArgumentError(
-          fmt::format("calc mfu: --lora {} is no rank: at least 1", *o.lora));
+    if (*o.lora < 1) return InvalidArgument("calc mfu: --lora {} is no rank: at least 1", *o.lora);
     setup.lora_rank = *o.lora;
   }
   if (o.lora_targets != "all" && o.lora_targets != "attention") {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "calc mfu: --lora-targets is all (attention and dense MLPs) or attention");
   }
   setup.lora_mlp = o.lora_targets == "all";
@@ -110,8 +107,7 @@ StatusOr<models::TrainingSetup> SetupOf(const MfuOptions& o) {
     FW_ASSIGN_OR_RETURN(const models::WeightGroup group, models::ParseWeightGroup(name));
     setup.frozen.push_back(group);
   }
-  if (o.frozen_layers < 0)
-    return absl::InvalidArgumentError("calc mfu: --frozen-layers is negative");
+  if (o.frozen_layers < 0) return InvalidArgument("calc mfu: --frozen-layers is negative");
   setup.frozen_layers = o.frozen_layers;
   return setup;
 }
@@ -119,21 +115,21 @@ StatusOr<models::TrainingSetup> SetupOf(const MfuOptions& o) {
 // The peak a throughput is divided by, with what there is to be careful about.
 Status FindPeak(Context& context, const MfuOptions& o, MfuAnswer* answer) {
   if (o.peak && (!o.gpu.empty() || !o.mix.empty() || !o.precision.empty())) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "calc mfu: --peak stands for itself: leave out --gpu, --precision and --mix");
   }
   if (!o.mix.empty() && !o.precision.empty())
-    return absl::InvalidArgumentError("calc mfu: --precision and --mix exclude each other");
+    return InvalidArgument("calc mfu: --precision and --mix exclude each other");
   if (o.peak) {
     if (!(*o.peak > 0) || !std::isfinite(*o.peak))
-      return absl::InvalidArgumentError("calc mfu: --peak is in TFLOP/s of one GPU, above 0");
+      return InvalidArgument("calc mfu: --peak is in TFLOP/s of one GPU, above 0");
     answer->peak_tflops = *o.peak;
     answer->peak_text = fmt::format("{:.1f} TFLOP/s, given by --peak", *o.peak);
     return absl::OkStatus();
   }
   if (o.gpu.empty()) {
     if (!o.precision.empty() || !o.mix.empty())
-      return absl::InvalidArgumentError("calc mfu: --precision and --mix need --gpu NAME");
+      return InvalidArgument("calc mfu: --precision and --mix need --gpu NAME");
     return absl::OkStatus();
   }
   FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
@@ -177,15 +173,14 @@ Status FindPeak(Context& context, const MfuOptions& o, MfuAnswer* answer) {
 Status AddUtilisation(const MfuOptions& o, MfuAnswer* answer) {
   if (!o.tokens_per_s) {
     if (o.gpus)
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "calc mfu: --gpus needs --tokens-per-sec R, the tokens of all GPUs together");
     return absl::OkStatus();
   }
   if (!o.gpus)
-    return absl::InvalidArgumentError(
-        "calc mfu: --tokens-per-sec is of the whole job: add --gpus G");
+    return InvalidArgument("calc mfu: --tokens-per-sec is of the whole job: add --gpus G");
   if (!answer->peak_tflops) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "calc mfu: which peak? add --gpu NAME with --precision P or --mix, or --peak TFLOPS");
   }
   const auto model_class = models::ClassOf(answer->model);
@@ -193,12 +188,12 @@ Status AddUtilisation(const MfuOptions& o, MfuAnswer* answer) {
     const auto achieved =
         efficiency::AchievedFlops(static_cast<double>(row.training), *o.tokens_per_s);
     if (!achieved.ok())
-      return absl::InvalidArgumentError(
-          fmt::format("calc mfu: --tokens-per-sec: {}", std::string(achieved.status().message())));
+      return Annotate(WithCode(achieved.status(), absl::StatusCode::kInvalidArgument),
+                      "calc mfu: --tokens-per-sec");
     const auto mfu = efficiency::Mfu(*achieved, *o.gpus, *answer->peak_tflops * 1e12);
     if (!mfu.ok())
-      return absl::InvalidArgumentError(
-          fmt::format("calc mfu: --gpus: {}", std::string(mfu.status().message())));
+      return Annotate(WithCode(mfu.status(), absl::StatusCode::kInvalidArgument),
+                      "calc mfu: --gpus");
     row.mfu = *mfu;
     row.tflops_per_gpu = *achieved / *o.gpus / 1e12;
     // Packed sums of one token can round the two apart; hardware work is never below the model's.
@@ -239,8 +234,8 @@ Status AddRows(const MfuOptions& o, const models::TrainingSetup& setup, MfuAnswe
     if (!count.ok()) {
       const bool leave_out = all && absl::IsFailedPrecondition(count.status());
       if (!leave_out)
-        return absl::InvalidArgumentError(fmt::format("calc mfu: {}: {}", answer->model.name,
-                                                      std::string(count.status().message())));
+        return InvalidArgument("calc mfu: {}: {}", answer->model.name,
+                               std::string(count.status().message()));
       answer->without.emplace_back(count.status().message());
       continue;
     }
@@ -251,8 +246,7 @@ Status AddRows(const MfuOptions& o, const models::TrainingSetup& setup, MfuAnswe
     }
     answer->rows.push_back(std::move(row));
   }
-  if (answer->rows.empty())
-    return absl::InvalidArgumentError("calc mfu: no convention applies to this model");
+  if (answer->rows.empty()) return InvalidArgument("calc mfu: no convention applies to this model");
   return absl::OkStatus();
 }
 
@@ -266,7 +260,7 @@ Status RunMfu(Context& context, const MfuOptions& o) {
     return context.Write(table);
   }
   if (o.config.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "calc mfu: which model? give a config.json, a file with Megatron-LM arguments, or -");
   }
   MfuAnswer answer;

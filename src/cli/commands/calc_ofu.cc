@@ -57,13 +57,13 @@ StatusOr<Denominator> FindDenominator(const hardware::Catalog& catalog, const Of
     out.source = "given by --tensor-clock-max";
   }
   if (std::isnan(out.tensor_clock_max_mhz)) {
-    return absl::InvalidArgumentError(
-        out.device == nullptr
-            ? "calc ofu: the maximum tensor clock is not known: give --gpu NAME or "
-              "--tensor-clock-max MHZ"
-            : fmt::format(
-                  "calc ofu: no tensor clock is on record for {}: give --tensor-clock-max MHZ",
-                  out.device->model));
+    if (out.device == nullptr)
+      return InvalidArgument(
+          "calc ofu: the maximum tensor clock is not known; give --gpu NAME or --tensor-clock-max "
+          "MHZ");
+    return InvalidArgument(
+        "calc ofu: no tensor clock is on record for {}; give --tensor-clock-max MHZ",
+        out.device->model);
   }
   return out;
 }
@@ -88,7 +88,7 @@ Status AddResult(Table* table, const OfuOptions& options, const Denominator& den
   if (!options.precision.empty()) {
     FW_ASSIGN_OR_RETURN(const Precision precision, hardware::ParsePrecision(options.precision));
     if (denominator.device == nullptr)
-      return absl::InvalidArgumentError("calc ofu: --precision needs --gpu NAME");
+      return InvalidArgument("calc ofu: --precision needs --gpu NAME");
     FW_ASSIGN_OR_RETURN(const hardware::Peak peak,
                         hardware::PeakOf(*denominator.device, precision));
     add({"precision", "PRECISION"}, std::string(hardware::PrecisionName(precision)));
@@ -105,8 +105,8 @@ Status AddResult(Table* table, const OfuOptions& options, const Denominator& den
 
 Status RunOfuOfSample(Context& context, const OfuOptions& options) {
   if (!options.tensor_active || !options.sm_clock) {
-    return absl::InvalidArgumentError(
-        "calc ofu: give --tensor-active X with --sm-clock MHZ, or --mma-cycles A,B with --seconds "
+    return InvalidArgument(
+        "calc ofu; give --tensor-active X with --sm-clock MHZ, or --mma-cycles A,B with --seconds "
         "S, or a FILE");
   }
   FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
@@ -131,11 +131,11 @@ Status RunOfuOfSample(Context& context, const OfuOptions& options) {
 
 Status RunOfuOfCycles(Context& context, const OfuOptions& options) {
   if (options.mma_cycles.size() != 2 || !options.seconds) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "calc ofu: --mma-cycles takes two readings A,B and needs --seconds between them");
   }
   if (!options.elapsed_cycles.empty() && options.elapsed_cycles.size() != 2) {
-    return absl::InvalidArgumentError("calc ofu: --elapsed-cycles takes two readings A,B");
+    return InvalidArgument("calc ofu: --elapsed-cycles takes two readings A,B");
   }
   FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
   FW_ASSIGN_OR_RETURN(const Denominator denominator, FindDenominator(catalog, options));
@@ -157,10 +157,10 @@ Status RunOfuOfCycles(Context& context, const OfuOptions& options) {
     const int sms = denominator.device != nullptr ? denominator.device->sm_count.value_or(1) : 1;
     const auto calibrated = efficiency::CalibrateCycleScale(before, after, *options.sm_clock, sms);
     if (!calibrated) {
-      return absl::FailedPreconditionError(
-          fmt::format("calc ofu: elapsed cycles fit neither one SM nor {} SMs at {} MHz: check the "
-                      "readings, or give --scale",
-                      sms, *options.sm_clock));
+      return FailedPrecondition(
+          "calc ofu: elapsed cycles fit neither one SM nor {} SMs at {} MHz: check the "
+          "readings, or give --scale",
+          sms, *options.sm_clock);
     }
     scale = *calibrated;
     scale_note =
@@ -172,22 +172,22 @@ Status RunOfuOfCycles(Context& context, const OfuOptions& options) {
     case efficiency::CycleOutcome::kOk:
       break;
     case efficiency::CycleOutcome::kReset:
-      return absl::FailedPreconditionError(
+      return FailedPrecondition(
           "calc ofu: the total went back: the GPU was reset between the readings");
     case efficiency::CycleOutcome::kNoTime:
-      return absl::InvalidArgumentError("calc ofu: --seconds must be positive");
+      return InvalidArgument("calc ofu: --seconds must be positive");
     case efficiency::CycleOutcome::kUncalibrated:
-      return absl::FailedPreconditionError(
-          fmt::format("calc ofu: no SM runs that fast with scale {}: a total summed over SMs needs "
-                      "--scale SM-COUNT",
-                      scale));
+      return FailedPrecondition(
+          "calc ofu: no SM runs that fast with scale {}: a total summed over SMs needs "
+          "--scale SM-COUNT",
+          scale);
   }
   const double ofu = cycles.tensor_mhz / denominator.tensor_clock_max_mhz;
   if (ofu > efficiency::kOfuMaxCredible) {
-    return absl::OutOfRangeError(fmt::format(
+    return OutOfRange(
         "calc ofu: OFU {:.3f} is above {}: {:.1f} MHz of tensor cycles against {} MHz ({})", ofu,
         efficiency::kOfuMaxCredible, cycles.tensor_mhz, denominator.tensor_clock_max_mhz,
-        scale_note));
+        scale_note);
   }
   Table table;
   table.columns = {
@@ -385,9 +385,8 @@ Status RunOfuOfFile(Context& context, const OfuOptions& options) {
   std::vector<EntityOfu> entities = EvaluateAll(GpuRows(scrape), catalog, options);
   const std::string refused = RefusedLines(scrape.stats);
   if (entities.empty()) {
-    return absl::FailedPreconditionError(
-        fmt::format("calc ofu: no GPU in {}: {}", options.file,
-                    refused.empty() ? "is it exporter text?" : "refused " + refused));
+    return FailedPrecondition("calc ofu: no GPU in {}: {}", options.file,
+                              refused.empty() ? "is it exporter text?" : "refused " + refused);
   }
   Table table = EntityTable(&entities);
   if (!refused.empty()) table.notes.push_back("lines refused: " + refused);
@@ -398,8 +397,7 @@ Status RunOfu(Context& context, const OfuOptions& options) {
   const int forms =
       !options.file.empty() + !options.mma_cycles.empty() + options.tensor_active.has_value();
   if (forms > 1) {
-    return absl::InvalidArgumentError(
-        "calc ofu: FILE, --tensor-active and --mma-cycles exclude each other");
+    return InvalidArgument("calc ofu: FILE, --tensor-active and --mma-cycles exclude each other");
   }
   if (!options.file.empty()) return RunOfuOfFile(context, options);
   if (!options.mma_cycles.empty()) return RunOfuOfCycles(context, options);

@@ -26,8 +26,7 @@ constexpr Precision kAllPrecisions[] = {Precision::kFp64, Precision::kTf32, Prec
 
 Status RunPeak(Context& context, const PeakOptions& options) {
   if (options.all == !options.gpus.empty()) {
-    return absl::InvalidArgumentError(
-        "calc peak: give --gpu NAME, or --all for every known device");
+    return InvalidArgument("calc peak; give --gpu NAME, or --all for every known device");
   }
   FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
   std::vector<const Accelerator*> devices;

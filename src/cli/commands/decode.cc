@@ -287,8 +287,8 @@ Status CheckIsExposition(const std::vector<Decoded>& files) {
     for (const Refusal r : kUnreadable) unreadable += stats.refused[static_cast<size_t>(r)];
     if (unreadable == 0 || unreadable < stats.samples + stats.narrow + stats.refused_total())
       continue;
-    return absl::DataLossError(fmt::format(
-        "no line of {} is a sample ({} refused); is it exporter output?", d.file, unreadable));
+    return DataLoss("no line of {} is a sample ({} refused); is it exporter output?", d.file,
+                    unreadable);
   }
   return absl::OkStatus();
 }

@@ -61,9 +61,9 @@ StatusOr<Given> ReadShare(std::string_view text, std::string_view option) {
       std::from_chars(digits.data(), digits.data() + digits.size(), out.value);
   if (error != std::errc() || end != digits.data() + digits.size() || !std::isfinite(out.value) ||
       out.value < 0 || out.value > 1e6) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "cannot read {} '{}': it is no utilisation; write 54.27 or 54.27%, or 0.5427 for both",
-        option, Printable(text, 40)));
+        option, Printable(text, 40));
   }
   return out;
 }
@@ -71,7 +71,7 @@ StatusOr<Given> ReadShare(std::string_view text, std::string_view option) {
 // Reads per cent, unless both are written as ratios.
 Status ReadBoth(Context& context, const DivergenceOptions& o, fleet::JobEvidence* job) {
   if (o.mfu.empty() || o.ofu.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "cannot judge numbers by hand: --mfu and --ofu belong together; give both, or neither to "
         "ask the fleet");
   }
@@ -93,8 +93,7 @@ StatusOr<std::optional<bool>> ReadYesNo(const std::string& text, std::string_vie
   if (text.empty()) return std::nullopt;
   if (text == "yes" || text == "true" || text == "1") return true;
   if (text == "no" || text == "false" || text == "0") return false;
-  return absl::InvalidArgumentError(
-      fmt::format("cannot read {} '{}': it is yes or no", option, Printable(text, 40)));
+  return InvalidArgument("cannot read {} '{}': it is yes or no", option, Printable(text, 40));
 }
 
 StatusOr<query::JobDivergence> Calculate(Context& context, const DivergenceOptions& o) {
@@ -126,7 +125,7 @@ StatusOr<query::JobDivergence> Calculate(Context& context, const DivergenceOptio
        {std::pair(o.ofu_ci, "--ofu-ci"), std::pair(o.tile_overhead, "--tile-overhead"),
         std::pair(o.peak, "--peak"), std::pair(o.tensor_active, "--tensor-active")}) {
     if (value && !std::isfinite(*value))
-      return absl::InvalidArgumentError(fmt::format("cannot read {}: it is not a number", option));
+      return InvalidArgument("cannot read {}: it is not a number", option);
   }
   if (o.ofu_ci) job.ofu.ci95 = *o.ofu_ci / 100;
   if (o.tile_overhead) job.tile_overhead = *o.tile_overhead / 100;
@@ -137,16 +136,16 @@ StatusOr<query::JobDivergence> Calculate(Context& context, const DivergenceOptio
     FW_ASSIGN_OR_RETURN(const models::Model model, models::ReadModel(text, o.config));
     const auto flops = fleet::FlopsOf(model, o.seq_len.value_or(0), o.convention);
     if (absl::IsFailedPrecondition(flops.status()) && !o.seq_len && model.natural_length == 0) {
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "cannot count the FLOPs of --config: they depend on the sequence length; give --seq-len");
     }
     if (!flops.ok()) return Annotate(flops.status(), o.config);
     job.model = *flops;
     if (!o.convention.empty() && !job.model->counted) {
-      return absl::InvalidArgumentError(
-          fmt::format("cannot count {} by {}: the convention does not apply to this model; "
-                      "\"flopwatch calc mfu\" lists those that do",
-                      o.config, o.convention));
+      return InvalidArgument(
+          "cannot count {} by {}: the convention does not apply to this model; "
+          "\"flopwatch calc mfu\" lists those that do",
+          o.config, o.convention);
     }
   } else if (o.seq_len) {
     context.Say("--seq-len has no effect without --config");
@@ -184,7 +183,7 @@ StatusOr<std::string> MemberText(const std::string& body, std::string_view name)
   const std::string key = fmt::format("\"{}\":", name);
   const size_t at = body.find(key);
   if (at == std::string::npos || body.back() != '}')
-    return absl::DataLossError("the answer has no divergence");
+    return DataLoss("the answer has no divergence");
   return body.substr(at + key.size(), body.size() - at - key.size() - 1);  // it is the last member
 }
 
@@ -193,11 +192,7 @@ Status RunDivergenceOfJob(Context& context, const DivergenceOptions& o) {
   query.Add("from", o.window.from).Add("to", o.window.to);
   query.Add("exact", o.exact ? "true" : "").Add("strict", o.strict ? "true" : "");
   auto body = context.ApiGet(query.text());
-  if (absl::IsNotFound(body.status())) {
-    return absl::NotFoundError(absl::StrReplaceAll(
-        body.status().message(), {{"/api/v1/jobs lists", "\"flopwatch jobs\" lists"}}));
-  }
-  FW_RETURN_IF_ERROR(body.status());
+  FW_RETURN_IF_ERROR(ForCommandLine(body.status()));
   FW_ASSIGN_OR_RETURN(const std::string text, MemberText(*body, "divergence"));
   return ShowOne(context, text);
 }
@@ -243,7 +238,7 @@ Status RunDivergence(Context& context, const DivergenceOptions& o) {
   if (!o.by_hand()) return o.job.empty() ? RunSet(context, o) : RunDivergenceOfJob(context, o);
   if (!o.job.empty() || !o.window.from.empty() || !o.window.to.empty() || !o.group_by.empty() ||
       o.flagged || o.exact) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "cannot ask two things at once: numbers by hand (--mfu, --ofu and what is known of the "
         "run) and questions to the fleet "
         "(--job, --from, --group-by) do not go together; leave one of them out");

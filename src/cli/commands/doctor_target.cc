@@ -40,14 +40,14 @@ Status ScrapeOnce(const net::ScrapeTarget& target, ingest::Pipeline* pipeline) {
   const auto answer = net::Fetch(target.url, options);
   if (!answer.ok()) return Annotate(answer.status(), target.url);
   if (answer->status != 200) {
-    return absl::UnavailableError(fmt::format(
-        "{} answers with HTTP {}; is it the exporter's /metrics?", target.url, answer->status));
+    return Unavailable("{} answers with HTTP {}; is it the exporter's /metrics?", target.url,
+                       answer->status);
   }
   const ingest::TargetStats stats =
       pipeline->Ingest({target.url, target.node}, answer->body, Now(), 0);
   if (stats.rows == 0)
-    return absl::NotFoundError(fmt::format(
-        "{} shows no GPU; \"flopwatch decode\" says what is wrong with its lines", target.url));
+    return NotFound("{} shows no GPU; \"flopwatch decode\" says what is wrong with its lines",
+                    target.url);
   return absl::OkStatus();
 }
 
@@ -126,7 +126,7 @@ Status RunDoctorTarget(Context& context, const DoctorTargetOptions& options) {
   auto every = ParseDuration(options.every);
   if (!every.ok()) return Annotate(every.status(), "--every");
   if (*every > kMicrosPerMinute)
-    return absl::InvalidArgumentError("--every: at most a minute apart, so that they are compared");
+    return InvalidArgument("--every: at most a minute apart, so that they are compared");
   FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
   ingest::PipelineOptions pipeline;
   pipeline.nominal_interval = *every;

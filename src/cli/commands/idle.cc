@@ -32,10 +32,10 @@ Status RunIdle(Context& context, const IdleOptions& o) {
   if (!o.notice.empty()) {
     const std::string text = answer["notice"].text();
     if (text.empty()) {
-      return absl::NotFoundError(
-          fmt::format("idle: job {} held no GPU idle in this window; there is nothing to write to "
-                      "anybody. \"flopwatch idle\" lists the jobs that did",
-                      o.notice));
+      return NotFound(
+          "idle: job {} held no GPU idle in this window; there is nothing to write to "
+          "anybody. \"flopwatch idle\" lists the jobs that did",
+          o.notice);
     }
     context.Out(text);
     return absl::OkStatus();

@@ -42,7 +42,7 @@ Args AddImport(Args app, Run* run) {
     for (const auto& [sub, of_one] : *added) {
       if (sub.parsed()) return of_one(context);
     }
-    return absl::InvalidArgumentError("import: name a subcommand");
+    return InvalidArgument("import: name a subcommand");
   };
   return import;
 }

@@ -58,10 +58,10 @@ StatusOr<Micros> ParseZone(const std::string& text) {
   if ((text[0] == '+' || text[0] == '-') && t.has_value() && t->second) {
     return 946'684'800 * kMicrosPerSecond - t->first;
   }
-  return absl::InvalidArgumentError(
-      fmt::format("--timezone: '{}' is no offset; give UTC, +02:00 or -0530 (names of places "
-                  "change with the season and are not taken)",
-                  Printable(text, 40)));
+  return InvalidArgument(
+      "--timezone: '{}' is no offset; give UTC, +02:00 or -0530 (names of places "
+      "change with the season and are not taken)",
+      Printable(text, 40));
 }
 
 // Where samples go: a server over HTTP, or a store directory in this process.
@@ -194,8 +194,9 @@ struct Imported {
 };
 
 Status CannotRead(const std::string& file, int error) {
-  const std::string message = fmt::format("cannot read {}: {}", file, std::strerror(error));
-  return error == ENOENT ? absl::NotFoundError(message) : absl::InvalidArgumentError(message);
+  return StatusOf(
+      error == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument,
+      {"cannot read " + file, std::strerror(error), ""});
 }
 
 class Importer {
@@ -236,9 +237,9 @@ class Importer {
       if (gzip) {
         packed += bytes;
         if (packed.size() > kMaxPackedBytes) {
-          return absl::InvalidArgumentError(fmt::format(
+          return InvalidArgument(
               "{}: more than {} MiB packed; unpack it (zcat {} | flopwatch import log -)",
-              out->file, kMaxPackedBytes >> 20, out->file));
+              out->file, kMaxPackedBytes >> 20, out->file);
         }
         continue;
       }
@@ -248,7 +249,7 @@ class Importer {
     if (!gzip) return absl::OkStatus();
     const auto text = net::Gunzip(packed, kMaxUnpackedBytes);
     if (!text.ok())
-      return Annotate(absl::InvalidArgumentError(text.status().message()),
+      return Annotate(WithCode(text.status(), absl::StatusCode::kInvalidArgument),
                       "cannot decompress " + out->file);
     for (size_t at = 0; at < text->size(); at += kChunkBytes) {
       decoder->Feed(std::string_view(*text).substr(at, kChunkBytes));
@@ -312,8 +313,7 @@ StatusOr<telemetry::LogOptions> OptionsOf(Context& context, const LogImport& o) 
   if (!o.claim.gpu.empty()) {
     FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
     if (const auto device = catalog.Find(o.claim.gpu); !device.ok()) {
-      return absl::InvalidArgumentError(
-          fmt::format("--gpu: {}", std::string(device.status().message())));
+      return Annotate(WithCode(device.status(), absl::StatusCode::kInvalidArgument), "--gpu");
     }
   }
   if (!o.start.empty()) {
@@ -338,22 +338,22 @@ Status NothingTaken(const Imported& i, const LogImport& o) {
   if (s.samples > 0) return absl::OkStatus();
   const auto refused = [&](LogRefusal r) { return s.refused[static_cast<size_t>(r)]; };
   if (refused(LogRefusal::kNoTime) > 0) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: its {} step lines have no time; say when the first step began with "
-                    "--start TIME (later ones follow from their durations)",
-                    i.file, refused(LogRefusal::kNoTime)));
+    return InvalidArgument(
+        "{}: its {} step lines have no time; say when the first step began with "
+        "--start TIME (later ones follow from their durations)",
+        i.file, refused(LogRefusal::kNoTime));
   }
   if (s.step_lines == 0) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}: no step line of {} in {} lines; known formats are megatron, torchtitan and jsonl "
         "(docs/application.md)",
-        i.file, o.format == "auto" ? "a known format" : "the format " + o.format, s.lines));
+        i.file, o.format == "auto" ? "a known format" : "the format " + o.format, s.lines);
   }
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{}: none of its {} step lines could be used{}", i.file, s.step_lines,
       s.examples.empty()
           ? ""
-          : fmt::format(": {}: {}", LogRefusalName(s.examples[0].first), s.examples[0].second)));
+          : fmt::format(": {}: {}", LogRefusalName(s.examples[0].first), s.examples[0].second));
 }
 
 Table ImportTable() {
@@ -462,9 +462,8 @@ Status RunImportLog(Context& context, const LogImport& o) {
     used += taken + (o.dry_run ? samples : 0);
     if (const Status nothing = NothingTaken(i, o); !nothing.ok() && failed.ok()) failed = nothing;
     if (failed.ok() && !o.dry_run && samples > 0 && taken == 0) {
-      failed = absl::InvalidArgumentError(
-          fmt::format("{}: none of its {} samples was stored{}", i.file, samples,
-                      i.outcome.examples.empty() ? "" : ": " + i.outcome.examples.front()));
+      failed = InvalidArgument("{}: none of its {} samples was stored{}", i.file, samples,
+                               i.outcome.examples.empty() ? "" : ": " + i.outcome.examples.front());
     }
   }
   if (used > 0) FW_RETURN_IF_ERROR(context.Write(table));

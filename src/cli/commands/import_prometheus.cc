@@ -43,8 +43,7 @@ struct PrometheusImport {
 StatusOr<std::string> SecretIn(const std::string& file) {
   FW_ASSIGN_OR_RETURN(std::string text, ReadFile(file, kMaxSecretBytes));
   text.resize(std::min(text.find_first_of("\r\n"), text.size()));
-  if (text.empty())
-    return absl::InvalidArgumentError(fmt::format("{}: its first line is empty", Printable(file)));
+  if (text.empty()) return InvalidArgument("{}: its first line is empty", Printable(file));
   return text;
 }
 
@@ -52,7 +51,7 @@ StatusOr<std::string> SecretIn(const std::string& file) {
 StatusOr<history::Access> AccessOfFolder(const PrometheusImport& o) {
   if (!o.bearer_file.empty() || !o.user.empty() || !o.password_file.empty() || !o.headers.empty() ||
       !o.ca.empty() || !o.pause.empty() || o.way != "auto")
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "--tsdb reads files: --way, --bearer-token-file, --user, --password-file, --header, --ca "
         "and "
         "--pause are for a server");
@@ -61,7 +60,7 @@ StatusOr<history::Access> AccessOfFolder(const PrometheusImport& o) {
 
 StatusOr<history::Access> AccessOf(const PrometheusImport& o) {
   if (o.url.empty() == o.tsdb.empty())
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "say where from: the URL of a server, or --tsdb DIR, a data folder or snapshot of "
         "Prometheus; one of them");
   if (!o.tsdb.empty()) return AccessOfFolder(o);
@@ -70,8 +69,8 @@ StatusOr<history::Access> AccessOf(const PrometheusImport& o) {
   while (access.url.ends_with('/')) access.url.pop_back();
   if (access.url.find("://") == std::string::npos) access.url = "http://" + access.url;
   if (access.url.find('@') != std::string::npos)
-    return absl::InvalidArgumentError(
-        "a name and a password do not belong into the URL, where logs show them: give --user and "
+    return InvalidArgument(
+        "a name and a password do not belong into the URL, where logs show them; give --user and "
         "--password-file");
   access.ca_file = o.ca;
   if (!o.bearer_file.empty()) {
@@ -80,7 +79,7 @@ StatusOr<history::Access> AccessOf(const PrometheusImport& o) {
   }
   if (!o.user.empty() || !o.password_file.empty()) {
     if (o.user.empty() || o.password_file.empty() || !o.bearer_file.empty())
-      return absl::InvalidArgumentError(
+      return InvalidArgument(
           "--user and --password-file belong together, and not to --bearer-token-file");
     FW_ASSIGN_OR_RETURN(const std::string password, SecretIn(o.password_file));
     access.headers.emplace_back("Authorization",
@@ -90,8 +89,7 @@ StatusOr<history::Access> AccessOf(const PrometheusImport& o) {
     const size_t colon = header.find(':');
     if (colon == std::string::npos || colon == 0 ||
         header.find_first_of("\r\n") != std::string::npos)
-      return absl::InvalidArgumentError(
-          fmt::format("--header '{}': write NAME: VALUE", Printable(header, 40)));
+      return InvalidArgument("--header '{}': write NAME: VALUE", Printable(header, 40));
     access.headers.emplace_back(
         header.substr(0, colon),
         std::string(absl::StripAsciiWhitespace(absl::string_view(header).substr(colon + 1))));
@@ -241,7 +239,7 @@ Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
   }
   const std::string& server = context.impl()->global.server;
   if (o.into.empty() == server.empty())
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "say where to: --into DIR, a data directory (made where there is none), --server URL, the "
         "flopwatch server that has one, or --dry-run for a first look");
   const Micros begin = MonotonicNow();

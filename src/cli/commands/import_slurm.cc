@@ -45,7 +45,7 @@ StatusOr<slurm::ReadOptions> SlurmOptionsOf(const SlurmImport& o) {
   if (!o.time_zone.empty()) {
     auto zone = TimeZone::Load(o.time_zone);
     if (!zone.ok())
-      return absl::InvalidArgumentError(fmt::format("--time-zone: {}", MessageOf(zone.status())));
+      return Annotate(WithCode(zone.status(), absl::StatusCode::kInvalidArgument), "--time-zone");
     options.time_zone = *std::move(zone);
   }
   options.cluster = o.cluster;
@@ -61,7 +61,7 @@ StatusOr<slurm::NamedText> ReadSlurmText(const std::string& file, size_t max_byt
   if (out.text.starts_with("\x1f\x8b")) {
     auto unpacked = net::Gunzip(out.text, max_bytes);
     if (!unpacked.ok())
-      return Annotate(absl::InvalidArgumentError(unpacked.status().message()),
+      return Annotate(WithCode(unpacked.status(), absl::StatusCode::kInvalidArgument),
                       "cannot decompress " + out.name);
     out.text = *std::move(unpacked);
   }

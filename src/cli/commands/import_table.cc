@@ -34,7 +34,7 @@ StatusOr<std::string> ReadTableFile(const std::string& file) {
   if (!text.starts_with("\x1f\x8b")) return text;
   auto unpacked = net::Gunzip(text, limits.max_bytes);
   if (!unpacked.ok())
-    return Annotate(absl::InvalidArgumentError(unpacked.status().message()),
+    return Annotate(WithCode(unpacked.status(), absl::StatusCode::kInvalidArgument),
                     fmt::format("cannot decompress {}", Printable(file)));
   return unpacked;
 }
@@ -159,7 +159,7 @@ Status StoreTable(Context& context, const TableBooks& books, const std::string& 
 
 Status RunImportTable(Context& context, const TableImport& o) {
   if (!o.by.empty() && !o.summary)
-    return absl::InvalidArgumentError("--by divides the summary: give --summary too");
+    return InvalidArgument("--by divides the summary; give --summary too");
   FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(o.map, table::kMaxMappingBytes));
   FW_ASSIGN_OR_RETURN(const Mapping mapping, table::ParseMapping(text, o.map));
   table::TableReader reader(mapping);

@@ -75,12 +75,7 @@ Status RunJob(Context& context, const JobOptions& o) {
     context.Out(ApplicationCard(answer, context.view()));
     return absl::OkStatus();
   }
-  if (absl::IsNotFound(body.status())) {
-    // The API points to its own paths; here the command is at hand.
-    return absl::NotFoundError(absl::StrReplaceAll(
-        body.status().message(), {{"/api/v1/jobs lists", "\"flopwatch jobs\" lists"}}));
-  }
-  FW_RETURN_IF_ERROR(body.status());
+  FW_RETURN_IF_ERROR(ForCommandLine(body.status()));
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(*body));
   if (context.for_people()) {
     JobCardOptions card;

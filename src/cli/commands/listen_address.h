@@ -22,9 +22,9 @@ struct ListenAddress {
   static StatusOr<ListenAddress> Parse(std::string_view text) {
     const size_t colon = text.rfind(':');
     const auto bad = [&](std::string_view why) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "cannot listen on \"{}\": {}; write an address and a port, such as 127.0.0.1:9530",
-          Printable(text, 80), why));
+          Printable(text, 80), why);
     };
     if (colon == std::string_view::npos) return bad("there is no port");
     ListenAddress out;

@@ -71,7 +71,7 @@ Status RunSql(Context& context, const SqlOptions& o) {
     FW_ASSIGN_OR_RETURN(query, ReadFile(o.file.empty() ? "-" : o.file, kMaxSqlBytes));
   }
   if (query.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "sql: there is no query; write flopwatch sql \"SELECT …\", or \"SHOW TABLES\" for what "
         "there is");
   }

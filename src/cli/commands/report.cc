@@ -28,7 +28,7 @@ StatusOr<std::string> ReportFormat(const Context& context, const ReportOptions& 
   if (context.format_given()) {
     const std::string_view format = DocumentFormat(context.format());
     if (!format.empty()) return std::string(format);
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "report: it is a document, not a table; choose -o table, md, html or json, or take the "
         "rows from \"flopwatch jobs\"");
   }

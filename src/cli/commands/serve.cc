@@ -326,11 +326,11 @@ Status RunServe(Context& context, const ServeOptions& o) {
   FW_ASSIGN_OR_RETURN(const std::string listen_text, context.Config("server.listen"));
   FW_ASSIGN_OR_RETURN(const ListenAddress listen, ListenAddress::Parse(listen_text));
   if (!listen.loopback() && !o.allow_remote) {
-    return absl::PermissionDeniedError(fmt::format(
+    return PermissionDenied(
         "serve will not listen on {}: other machines could reach it, and it has no authentication "
         "yet, so that anyone could read every job and push samples; listen on {}, put a proxy that "
         "asks who is there in front of it, or say --allow-remote",
-        listen_text, kDefaultListen));
+        listen_text, kDefaultListen);
   }
   FW_RETURN_IF_ERROR(SetLogLevelOf(context));
   FW_RETURN_IF_ERROR(CheckPortFile(o.port_file));

@@ -50,8 +50,8 @@ Status SplitAddress(const std::string& listen, std::string* host, uint16_t* port
   const char* end = listen.data() + listen.size();
   if (colon == std::string::npos || colon + 1 == listen.size() ||
       std::from_chars(listen.data() + colon + 1, end, value).ptr != end || value > 65535)
-    return absl::InvalidArgumentError(fmt::format(
-        "--listen {}: not an address; write HOST:PORT, port 0 for any free one", listen));
+    return InvalidArgument("--listen {}: not an address; write HOST:PORT, port 0 for any free one",
+                           listen);
   *host = listen.substr(0, colon);
   if (host->starts_with('[') && host->ends_with(']')) *host = host->substr(1, host->size() - 2);
   if (host->empty()) *host = "127.0.0.1";
@@ -79,9 +79,8 @@ StatusOr<FleetOptions> Resolve(const Options& o, Micros now) {
   if (!interval.ok()) return Annotate(interval.status(), "--interval");
   f.interval = *interval;
   if (!(o.hours > 0) || o.hours > static_cast<double>(simulate::kMaxDuration / kMicrosPerHour))
-    return absl::InvalidArgumentError(fmt::format("--hours {}: give hours above 0, at most {}",
-                                                  o.hours,
-                                                  simulate::kMaxDuration / kMicrosPerHour));
+    return InvalidArgument("--hours {}; give hours above 0, at most {}", o.hours,
+                           simulate::kMaxDuration / kMicrosPerHour);
   f.duration = static_cast<Micros>(o.hours * static_cast<double>(kMicrosPerHour));
   if (!o.start.empty()) {
     auto start = ParseTime(o.start, now);
@@ -205,11 +204,11 @@ Status RunFleet(Context& context, const Options& o) {
     if (!t.ok()) return Annotate(t.status(), "--until");
     until = *t;
     if (until <= options.start)
-      return absl::InvalidArgumentError(fmt::format("--until {} is not after the start {}",
-                                                    FormatTime(until), FormatTime(options.start)));
+      return InvalidArgument("--until {} is not after the start {}", FormatTime(until),
+                             FormatTime(options.start));
   }
   if (o.step && o.accelerate > 0)
-    return absl::InvalidArgumentError("--step and --accelerate are two paces: give one");
+    return InvalidArgument("--step and --accelerate are two paces; give one");
   // Before anything is written.
   FW_RETURN_IF_ERROR(simulate::ParseSlurmVersion(o.scheduler_version).status());
   FW_ASSIGN_OR_RETURN(std::unique_ptr<Fleet> fleet, Fleet::Create(options));

@@ -56,8 +56,7 @@ struct Input {
 
 StatusOr<Input> Simulated(const hardware::Catalog& catalog, const StudyOptions& options) {
   if (options.seconds < 1 || options.seconds > kMaxSimulatedSeconds) {
-    return absl::InvalidArgumentError(
-        fmt::format("study: --seconds must be 1 to {}", kMaxSimulatedSeconds));
+    return InvalidArgument("study: --seconds must be 1 to {}", kMaxSimulatedSeconds);
   }
   FW_ASSIGN_OR_RETURN(const hardware::Accelerator* device,
                       catalog.Find(options.gpu.empty() ? "H100 SXM" : options.gpu));
@@ -79,12 +78,11 @@ StatusOr<Input> Simulated(const hardware::Catalog& catalog, const StudyOptions& 
 StatusOr<double> TensorClockMax(const hardware::Catalog& catalog, const StudyOptions& options,
                                 const std::string& gpu) {
   if (options.tensor_clock_max) return *options.tensor_clock_max;
-  if (gpu.empty())
-    return absl::InvalidArgumentError("study: give --gpu NAME or --tensor-clock-max MHZ");
+  if (gpu.empty()) return InvalidArgument("study; give --gpu NAME or --tensor-clock-max MHZ");
   FW_ASSIGN_OR_RETURN(const hardware::Accelerator* device, catalog.Find(gpu));
   if (!device->tensor_clock_max_mhz) {
-    return absl::FailedPreconditionError(fmt::format(
-        "study: no tensor clock is on record for {}: give --tensor-clock-max MHZ", device->model));
+    return FailedPrecondition(
+        "study: no tensor clock is on record for {}; give --tensor-clock-max MHZ", device->model);
   }
   return *device->tensor_clock_max_mhz;
 }
@@ -111,8 +109,7 @@ StatusOr<Input> FromCsv(const hardware::Catalog& catalog, const StudyOptions& op
     ++number;
     if (line.empty() || line == "\r") continue;
     if (!SplitCsv(line, &fields)) {
-      return absl::InvalidArgumentError(
-          fmt::format("{}: line {}: a quote is left open", options.file, number));
+      return InvalidArgument("{}: line {}: a quote is left open", options.file, number);
     }
     const auto count = static_cast<int>(fields.size());
     if (tensor < 0) {
@@ -122,10 +119,10 @@ StatusOr<Input> FromCsv(const hardware::Catalog& catalog, const StudyOptions& op
         if (fields[static_cast<size_t>(i)] == "sm_clock_mhz") clock = i;
       }
       if (tensor < 0 || clock < 0) {
-        return absl::InvalidArgumentError(
-            fmt::format("{}: line {}: the header needs the columns tensor_active and sm_clock_mhz, "
-                        "and may have ts",
-                        options.file, number));
+        return InvalidArgument(
+            "{}: line {}: the header needs the columns tensor_active and sm_clock_mhz, "
+            "and may have ts",
+            options.file, number);
       }
       continue;
     }
@@ -151,8 +148,7 @@ StatusOr<Json> GetJson(Context& context, const std::string& path) {
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(path));
   auto json = Json::Parse(body);
   if (json.ok()) return json;
-  return absl::InternalError(fmt::format("study: the answer to {} is not JSON: {}", path,
-                                         std::string(json.status().message())));
+  return Annotate(json.status(), fmt::format("study: the answer to {} is not JSON", path));
 }
 
 // A SQL time: text, or an integer count of microseconds.
@@ -161,7 +157,7 @@ StatusOr<double> SecondsOf(const Json& v) {
     FW_ASSIGN_OR_RETURN(const Micros t, ParseTime(*text, 0));
     return static_cast<double>(t) / 1e6;
   }
-  if (!v.number()) return absl::InternalError("study: a stored time is neither text nor a number");
+  if (!v.number()) return Internal("study: a stored time is neither text nor a number");
   return *v.number() / 1e6;
 }
 
@@ -171,13 +167,12 @@ StatusOr<Input> Stored(Context& context, const hardware::Catalog& catalog,
   if (options.gpu.find_first_not_of(
           "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:") !=
       std::string::npos) {
-    return absl::InvalidArgumentError(
-        fmt::format("study: '{}' is not a GPU's UUID", Printable(options.gpu, 60)));
+    return InvalidArgument("study: '{}' is not a GPU's UUID", Printable(options.gpu, 60));
   }
   const Micros now = Now();
   FW_ASSIGN_OR_RETURN(const Micros from, ParseTime(options.window.from, now));
   FW_ASSIGN_OR_RETURN(const Micros to, ParseTime(options.window.to, now));
-  if (to <= from) return absl::InvalidArgumentError("study: --to must be later than --from");
+  if (to <= from) return InvalidArgument("study: --to must be later than --from");
 
   Input input;
   FW_ASSIGN_OR_RETURN(const Json about,
@@ -194,19 +189,18 @@ StatusOr<Input> Stored(Context& context, const hardware::Catalog& catalog,
                       GetJson(context, fmt::format("/api/v1/sql?limit={}&q={}", kMaxStoredRows,
                                                    net::PercentEncode(sql))));
   const Json& rows = answer["rows"];
-  if (!rows.is_array()) return absl::InternalError("study: the answer to the query has no rows");
+  if (!rows.is_array()) return Internal("study: the answer to the query has no rows");
   std::vector<TimedClock> readings;
   readings.reserve(rows.array().size());
   for (const Json& row : rows.array()) {
     const Json::Array& cells = row.array();
-    if (cells.size() != 3)
-      return absl::InternalError("study: a row of the answer has not three cells");
+    if (cells.size() != 3) return Internal("study: a row of the answer has not three cells");
     FW_ASSIGN_OR_RETURN(const double seconds, SecondsOf(cells[0]));
     readings.push_back({seconds, cells[1].number_or(kNan), cells[2].number_or(kNan)});
   }
   if (readings.empty()) {
-    return absl::NotFoundError(fmt::format("study: no sample of {} is stored between {} and {}",
-                                           options.gpu, FormatTime(from), FormatTime(to)));
+    return NotFound("study: no sample of {} is stored between {} and {}", options.gpu,
+                    FormatTime(from), FormatTime(to));
   }
   if (answer["truncated"].boolean()) {
     input.notes.push_back(
@@ -227,8 +221,8 @@ Status RunClockNoise(Context& context, const StudyOptions& options) {
   const int forms = options.simulate + !options.file.empty() +
                     (!options.simulate && options.file.empty() && !options.gpu.empty());
   if (forms != 1) {
-    return absl::InvalidArgumentError(
-        "study clock-noise: give --simulate, or --gpu UUID for a stored GPU, or --file CSV with "
+    return InvalidArgument(
+        "study clock-noise; give --simulate, or --gpu UUID for a stored GPU, or --file CSV with "
         "--gpu NAME");
   }
   FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
@@ -254,10 +248,10 @@ Status RunClockNoise(Context& context, const StudyOptions& options) {
         intervals.push_back(s);
     }
     if (intervals.empty()) {
-      return absl::FailedPreconditionError(
-          fmt::format("study: the readings are {} s apart, too coarse for intervals of at most 30 "
-                      "s: record at 1 s, or give --intervals",
-                      w.series.step_s));
+      return FailedPrecondition(
+          "study: the readings are {} s apart, too coarse for intervals of at most 30 "
+          "s: record at 1 s, or give --intervals",
+          w.series.step_s);
     }
     FW_ASSIGN_OR_RETURN(
         const efficiency::ClockNoise noise,

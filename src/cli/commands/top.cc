@@ -240,8 +240,7 @@ bool IsLight(Context& context) {
 
 Status RunInteractive(Context& context, const TopOptions& o, TopUi ui) {
   int pipe_fds[2];
-  if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) != 0)
-    return absl::InternalError("top: cannot make a pipe");
+  if (pipe2(pipe_fds, O_CLOEXEC | O_NONBLOCK) != 0) return Internal("top: cannot make a pipe");
   g_signal_pipe = pipe_fds[1];
   for (const int signal : {SIGWINCH, SIGTERM, SIGHUP, SIGINT}) std::signal(signal, OnSignal);
 
@@ -315,7 +314,7 @@ Status RunTop(Context& context, const TopOptions& o) {
   ui.filter = o.filter;
   FW_ASSIGN_OR_RETURN(const Micros interval, ParseDuration(o.interval));
   if (interval < kMicrosPerSecond || interval > 300 * kMicrosPerSecond) {
-    return absl::InvalidArgumentError("top: --interval is out of range; give 1s to 5m");
+    return InvalidArgument("top: --interval is out of range; give 1s to 5m");
   }
   ui.interval_s = static_cast<int>(interval / kMicrosPerSecond);
   std::string known;
@@ -326,8 +325,8 @@ Status RunTop(Context& context, const TopOptions& o) {
     if (name == o.sort) ui.sort = static_cast<JobSort>(i), found = true;
   }
   if (!found)
-    return absl::InvalidArgumentError(
-        fmt::format("top: there is no sort \"{}\"; choose from {}", Printable(o.sort, 40), known));
+    return InvalidArgument("top: there is no sort \"{}\"; choose from {}", Printable(o.sort, 40),
+                           known);
 
   if (o.once || !context.is_terminal() || isatty(STDIN_FILENO) == 0) {
     if (!o.once && !context.is_terminal())

@@ -85,8 +85,7 @@ class PieceWriter {
     return absl::OkStatus();
   }
   Status Failed(std::string_view what) const {
-    return absl::UnavailableError(
-        fmt::format("cannot {} {}: {}", what, path_, std::generic_category().message(errno)));
+    return Unavailable("cannot {} {}: {}", what, path_, std::generic_category().message(errno));
   }
 
   Context& context_;
@@ -99,8 +98,8 @@ class PieceWriter {
 
 Status RunCut(Context& context, const CutOptions& o) {
   if (o.out == "-" && context.is_terminal())
-    return absl::InvalidArgumentError(
-        "will not write a trace to the terminal: give -O FILE, or send it to a pipe");
+    return InvalidArgument(
+        "will not write a trace to the terminal; give -O FILE, or send it to a pipe");
   FW_ASSIGN_OR_RETURN(const auto loaded, LoadTrace(context, o.input));
   trace::AnalysisOptions analysis = OptionsOf(o.input, {});
   const trace::AnalysisInput input(loaded->set(), analysis);

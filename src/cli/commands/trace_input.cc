@@ -59,10 +59,10 @@ Status CheckPaths(const TraceInputOptions& options) {
     const std::string_view near =
         Nearest(path, {std::begin(kTraceCommandNames), std::end(kTraceCommandNames)});
     if (near.empty()) continue;
-    return absl::InvalidArgumentError(
-        fmt::format("cannot understand the command line: flopwatch trace has no command \"{}\" and "
-                    "there is no such file; did you mean \"trace {}\"?",
-                    Printable(path, 60), near));
+    return InvalidArgument(
+        "cannot understand the command line: flopwatch trace has no command \"{}\" and "
+        "there is no such file; did you mean \"trace {}\"?",
+        Printable(path, 60), near);
   }
   return absl::OkStatus();
 }
@@ -120,7 +120,7 @@ trace::AnalysisOptions OptionsOf(const TraceInputOptions& input, const TraceAnal
 StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceInputOptions& options,
                                                  bool say) {
   if (options.paths.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "no trace is named: \"flopwatch trace\" needs a file or folder; \"flopwatch trace --help\" "
         "shows how");
   }
@@ -148,8 +148,8 @@ StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceIn
 Status WriteTables(Context& context, const std::vector<std::pair<std::string, Table>>& tables) {
   const OutputFormat format = context.format();
   if (format == OutputFormat::kHtml && tables.size() > 1) {
-    return absl::InvalidArgumentError(
-        "cannot write several tables as one HTML document: use \"flopwatch trace report -o html\", "
+    return InvalidArgument(
+        "cannot write several tables as one HTML document; use \"flopwatch trace report -o html\", "
         "or name one analysis");
   }
   bool first = true;

@@ -35,10 +35,10 @@ StatusOr<std::map<std::string, double>> ReadPeaks(const std::vector<std::string>
     const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), value);
     if (error != std::errc() || end != number.data() + number.size() || !(value > 0) ||
         value > 1e7) {
-      return absl::InvalidArgumentError(
-          fmt::format("cannot read --peak-tflops '{}': it is no peak; write 989.4 for every "
-                      "precision, or bf16=989.4,fp8=1979",
-                      Printable(text, 40)));
+      return InvalidArgument(
+          "cannot read --peak-tflops '{}': it is no peak; write 989.4 for every "
+          "precision, or bf16=989.4,fp8=1979",
+          Printable(text, 40));
     }
     out[name] = value;
   }

@@ -22,7 +22,7 @@ StatusOr<std::string> FormatOf(Context& context, const std::string& output) {
   if (context.format_given()) {
     const std::string_view format = DocumentFormat(context.format());
     if (!format.empty()) return std::string(format);
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "trace report: it is a document, not a table; choose -o table, md, html or json, or "
         "take rows from \"flopwatch trace analyze\"");
   }

@@ -83,7 +83,7 @@ Status RunTraceSql(Context& context, TraceSqlOptions o) {
     }
   }
   if (query.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "trace sql: there is no query; write flopwatch trace sql FILE \"SELECT name, sum(dur_us) "
         "FROM kernels GROUP BY ALL\", or --schema for the tables");
   }
@@ -100,12 +100,12 @@ Status RunTraceSql(Context& context, TraceSqlOptions o) {
   if (!result.ok()) {
     const Status& s = result.status();
     if (absl::IsDeadlineExceeded(s))
-      return absl::DeadlineExceededError(fmt::format(
-          "the query took longer than {}: filter or group more; or raise --timeout", o.timeout));
+      return DeadlineExceeded(
+          "the query took longer than {}; filter or group more, or raise --timeout", o.timeout);
     if (absl::IsResourceExhausted(s))
-      return absl::ResourceExhaustedError(fmt::format(
-          "the query needs more than {} MB of memory: filter or group more; or raise --memory-mb",
-          o.memory_mb));
+      return ResourceExhausted(
+          "the query needs more than {} MB of memory; filter or group more, or raise --memory-mb",
+          o.memory_mb);
     return Annotate(absl::Status(s.code(), OneLine(std::string(s.message()))),
                     "cannot run the query");
   }

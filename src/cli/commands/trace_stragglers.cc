@@ -22,7 +22,7 @@ Status RunStragglers(Context& context, const StragglersOptions& o) {
   const trace::AnalysisOptions options = OptionsOf(o.input, o.analysis);
   const trace::AnalysisInput input(loaded->set(), options);
   if (loaded->set().ranks.size() < 2) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "not computable: one rank alone waits for nobody we can see; give the files of two ranks "
         "or more, or their folder");
   }

@@ -43,15 +43,15 @@ StatusOr<std::vector<std::string>> FilesOf(const std::vector<std::string>& paths
       }
       std::sort(inside.begin(), inside.end());
       if (inside.empty())
-        return absl::NotFoundError(
-            fmt::format("cannot upload {}: there is no *.json, *.json.gz or *.sqlite file in it; "
-                        "name the files",
-                        path));
+        return NotFound(
+            "cannot upload {}: there is no *.json, *.json.gz or *.sqlite file in it; "
+            "name the files",
+            path);
       out.insert(out.end(), inside.begin(), inside.end());
     } else if (fs::is_regular_file(path, ec)) {
       out.push_back(path);
     } else {
-      return absl::NotFoundError(fmt::format("cannot upload {}: there is no such file", path));
+      return NotFound("cannot upload {}: there is no such file", path);
     }
   }
   return out;
@@ -79,7 +79,7 @@ Status RunUpload(Context& context, const UploadOptions& o) {
   FW_ASSIGN_OR_RETURN(const std::vector<std::string> files, FilesOf(o.input.paths));
   FW_ASSIGN_OR_RETURN(ApiClient * client, context.impl()->Api());
   if (client->offline()) {
-    return absl::UnavailableError(
+    return Unavailable(
         "cannot upload: no server answers; start one with \"flopwatch serve\", name one with "
         "--server, or run \"flopwatch trace report\" on the files themselves");
   }
@@ -97,9 +97,8 @@ Status RunUpload(Context& context, const UploadOptions& o) {
     fetch.headers = {{"content-type", "application/octet-stream"}};
     const auto result = net::Fetch(client->Source() + query.text(), fetch);
     if (!result.ok()) {
-      return absl::UnavailableError(fmt::format("cannot upload {} to {}: {}", files[i],
-                                                client->Source(),
-                                                std::string(result.status().message())));
+      return Annotate(WithCode(result.status(), absl::StatusCode::kUnavailable),
+                      fmt::format("cannot upload {} to {}", files[i], client->Source()));
     }
     if (result->status / 100 != 2)
       return Annotate(FromHttp(result->status, result->body, client->Source()),
@@ -107,8 +106,8 @@ Status RunUpload(Context& context, const UploadOptions& o) {
     FW_ASSIGN_OR_RETURN(record, Json::Parse(result->body));
     id = record["id"].text();
     if (id.empty())
-      return absl::DataLossError(fmt::format(
-          "{} answered an upload without an id: is it a flopwatch server?", client->Source()));
+      return DataLoss("{} answered an upload without an id: is it a flopwatch server?",
+                      client->Source());
     context.Say(fmt::format("{} of {}: {}", i + 1, files.size(), files[i]));
   }
   if (o.wait) {

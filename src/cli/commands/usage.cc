@@ -45,14 +45,13 @@ StatusOr<Micros> BeginOf(absl::CivilMonth month, const TimeZone& zone) {
 
 Status SetMonth(const UsageOptions& o, const std::string& site_zone, WindowOptions* window) {
   if (!o.window.from.empty() || !o.window.to.empty()) {
-    return absl::InvalidArgumentError(
+    return InvalidArgument(
         "usage: --month is a window of its own; leave out --from and --to, or the month");
   }
   const auto zone = TimeZone::Load(site_zone.empty() ? "UTC" : site_zone);
   if (!zone.ok())
-    return absl::InvalidArgumentError(
-        fmt::format("{}: {}", o.time_zone.empty() ? "server.time_zone" : "--time-zone",
-                    MessageOf(zone.status())));
+    return InvalidArgument("{}: {}", o.time_zone.empty() ? "server.time_zone" : "--time-zone",
+                           MessageOf(zone.status()));
   const absl::CivilMonth month = *MonthOf(o.month);
   FW_ASSIGN_OR_RETURN(const Micros from, BeginOf(month, *zone));
   FW_ASSIGN_OR_RETURN(const Micros to, BeginOf(month + 1, *zone));
@@ -78,7 +77,7 @@ Status RunUsage(Context& context, const UsageOptions& o) {
     }
     FW_RETURN_IF_ERROR(SetMonth(o, zone, &window));
   } else if (!o.time_zone.empty()) {
-    return absl::InvalidArgumentError("usage: --time-zone says where a --month begins and ends");
+    return InvalidArgument("usage: --time-zone says where a --month begins and ends");
   } else if (window.from.empty()) {
     window.from = window.to.empty() ? "-1d" : "";
   }

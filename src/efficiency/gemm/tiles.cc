@@ -17,11 +17,9 @@ constexpr Wide kMaxResult = std::numeric_limits<int64_t>::max();
 constexpr int64_t CeilDiv(int64_t a, int64_t b) { return a / b + (a % b != 0); }
 
 Status CheckSize(int64_t value, std::string_view name, int64_t most) {
-  if (value <= 0)
-    return absl::InvalidArgumentError(fmt::format("{} is {}: it must be at least 1", name, value));
+  if (value <= 0) return InvalidArgument("{} is {}: it must be at least 1", name, value);
   if (value > most)
-    return absl::InvalidArgumentError(
-        fmt::format("{} is {}: more than {} is not a matrix product", name, value, most));
+    return InvalidArgument("{} is {}: more than {} is not a matrix product", name, value, most);
   return absl::OkStatus();
 }
 
@@ -33,8 +31,7 @@ bool Multiply(Wide* product, int64_t factor) {
 }
 
 Status TooLarge(std::string_view what) {
-  return absl::OutOfRangeError(
-      fmt::format("{} exceed 9.2e18: no one matrix product is that large", what));
+  return OutOfRange("{} exceed 9.2e18: no one matrix product is that large", what);
 }
 
 struct Padded {
@@ -61,12 +58,12 @@ StatusOr<Execution> Execute(const Problem& problem, const Tiling& tiling) {
   const int64_t slices = tiling.split_k.value_or(1);
   FW_RETURN_IF_ERROR(CheckSize(slices, "split-K", kMaxSplitK));
   if (slices > problem.k) {
-    return absl::InvalidArgumentError(fmt::format(
-        "split-K is {}, but K is only {}: a slice has at least one element", slices, problem.k));
+    return InvalidArgument("split-K is {}, but K is only {}: a slice has at least one element",
+                           slices, problem.k);
   }
   if (tiling.tile_spans_pair && tiling.cluster_m % 2 != 0 && tiling.cluster_known) {
-    return absl::InvalidArgumentError(
-        fmt::format("a tile of two CTAs needs an even cluster along M, not {}", tiling.cluster_m));
+    return InvalidArgument("a tile of two CTAs needs an even cluster along M, not {}",
+                           tiling.cluster_m);
   }
 
   Execution out;
@@ -110,14 +107,13 @@ StatusOr<Execution> Execute(const Problem& problem, const Tiling& tiling) {
 
 StatusOr<Tiling> TilingOf(const KernelInfo& info) {
   if (info.axes == TileAxes::kAttention) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "this is an attention kernel: its tile is queries x keys, not that of a matrix product");
   }
   if (info.family == Family::kUnknown)
-    return absl::FailedPreconditionError("the name is of no known family of GEMM kernels");
+    return FailedPrecondition("the name is of no known family of GEMM kernels");
   if (!info.tile_m || !info.tile_n) {
-    return absl::FailedPreconditionError(
-        fmt::format("the name of this {} kernel shows no tile", FamilyName(info.family)));
+    return FailedPrecondition("the name of this {} kernel shows no tile", FamilyName(info.family));
   }
   Tiling out;
   out.tile_m = *info.tile_m;
@@ -159,9 +155,8 @@ StatusOr<Execution> ExecuteKernel(const KernelInfo& info, const Problem& torch_s
 
 StatusOr<Waves> WavesOf(int64_t ctas, int64_t sm_count, int64_t ctas_per_sm) {
   if (ctas <= 0 || sm_count <= 0 || ctas_per_sm <= 0 || sm_count > kMaxTile || ctas_per_sm > 64) {
-    return absl::InvalidArgumentError(
-        fmt::format("waves need CTAs, SMs and CTAs an SM of at least 1, not {}, {} and {}", ctas,
-                    sm_count, ctas_per_sm));
+    return InvalidArgument("waves need CTAs, SMs and CTAs an SM of at least 1, not {}, {} and {}",
+                           ctas, sm_count, ctas_per_sm);
   }
   Waves out;
   const int64_t slots = sm_count * ctas_per_sm;
@@ -172,15 +167,14 @@ StatusOr<Waves> WavesOf(int64_t ctas, int64_t sm_count, int64_t ctas_per_sm) {
 }
 
 StatusOr<double> AdjustedOfu(double ofu, double overhead) {
-  if (std::isnan(ofu)) return absl::FailedPreconditionError("not computable: OFU is missing");
-  if (std::isnan(overhead))
-    return absl::FailedPreconditionError("not computable: the overhead is missing");
+  if (std::isnan(ofu)) return FailedPrecondition("not computable: OFU is missing");
+  if (std::isnan(overhead)) return FailedPrecondition("not computable: the overhead is missing");
   if (!std::isfinite(ofu) || ofu < 0)
-    return absl::OutOfRangeError(fmt::format("not computable: OFU {} is not a ratio", ofu));
+    return OutOfRange("not computable: OFU {} is not a ratio", ofu);
   if (!std::isfinite(overhead) || overhead < 0) {
-    return absl::OutOfRangeError(fmt::format(
+    return OutOfRange(
         "not computable: an overhead of {} would mean that less was executed than asked for",
-        overhead));
+        overhead);
   }
   return ofu / (1 + overhead);
 }
@@ -192,20 +186,17 @@ StatusOr<GroupedExecution> ExecuteGrouped(std::span<const int64_t> tokens, int64
   FW_RETURN_IF_ERROR(CheckSize(tile_tokens, "the tile along tokens", kMaxTile));
   FW_RETURN_IF_ERROR(CheckSize(tile_n, "the tile along N", kMaxTile));
   FW_RETURN_IF_ERROR(CheckSize(tile_k, "the K step", kMaxTile));
-  if (tokens.size() > kMaxExperts)
-    return absl::InvalidArgumentError("too many experts for one product");
+  if (tokens.size() > kMaxExperts) return InvalidArgument("too many experts for one product");
   GroupedExecution out;
   for (const int64_t t : tokens) {
     if (t < 0 || t > kMaxDimension)
-      return absl::InvalidArgumentError(
-          fmt::format("an expert has {} tokens, which is not a count", t));
+      return InvalidArgument("an expert has {} tokens, which is not a count", t);
     // At most 2^20 experts of 2^40 tokens (and a tile) stay within 63 bits.
     out.tokens += t;
     out.padded_tokens +=
         CeilDiv(t, tile_tokens) * tile_tokens;  // an expert without tokens runs nothing
   }
-  if (out.tokens == 0)
-    return absl::FailedPreconditionError("not computable: no expert has a token");
+  if (out.tokens == 0) return FailedPrecondition("not computable: no expert has a token");
   Wide useful = 2, executed = 2;
   for (const int64_t factor : {out.tokens, n, k}) {
     if (!Multiply(&useful, factor)) return TooLarge("the FLOPs");
@@ -224,8 +215,7 @@ StatusOr<GroupedExecution> ExecuteGroupedKernel(const KernelInfo& info,
                                                 std::span<const int64_t> tokens, int64_t n,
                                                 int64_t k) {
   FW_ASSIGN_OR_RETURN(const Tiling tiling, TilingOf(info));
-  if (!tiling.tile_k)
-    return absl::FailedPreconditionError("the name of this kernel shows no K step");
+  if (!tiling.tile_k) return FailedPrecondition("the name of this kernel shows no K step");
   const bool blas = info.axes == TileAxes::kBlas;
   return ExecuteGrouped(tokens, n, k, blas ? tiling.tile_n : tiling.tile_m,
                         blas ? tiling.tile_m : tiling.tile_n, *tiling.tile_k);
@@ -234,10 +224,9 @@ StatusOr<GroupedExecution> ExecuteGroupedKernel(const KernelInfo& info,
 StatusOr<double> ExpertPadding(double tokens_per_expert, int64_t tile_tokens) {
   FW_RETURN_IF_ERROR(CheckSize(tile_tokens, "the tile along tokens", kMaxTile));
   if (std::isnan(tokens_per_expert))
-    return absl::FailedPreconditionError("not computable: tokens per expert are missing");
+    return FailedPrecondition("not computable: tokens per expert are missing");
   if (!std::isfinite(tokens_per_expert) || tokens_per_expert <= 0)
-    return absl::OutOfRangeError(
-        fmt::format("not computable: {} tokens per expert", tokens_per_expert));
+    return OutOfRange("not computable: {} tokens per expert", tokens_per_expert);
   const double tile = static_cast<double>(tile_tokens);
   return std::ceil(tokens_per_expert / tile) * tile / tokens_per_expert - 1;
 }

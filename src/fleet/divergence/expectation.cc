@@ -85,8 +85,7 @@ StatusOr<Recompute> ParseRecompute(std::string_view name) {
   for (size_t i = 0; i < std::size(kRecomputeNames); ++i) {
     if (name == kRecomputeNames[i]) return static_cast<Recompute>(i);
   }
-  return absl::InvalidArgumentError(
-      fmt::format("recompute '{}' is not one of full, selective, none, unknown", name));
+  return InvalidArgument("recompute '{}' is not one of full, selective, none, unknown", name);
 }
 
 std::string_view RecomputeName(Recompute r) { return kRecomputeNames[static_cast<size_t>(r)]; }

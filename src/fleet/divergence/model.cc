@@ -41,17 +41,15 @@ StatusOr<ModelFlops> FlopsOf(const models::Model& model, int64_t seq_len,
   out.name = model.name;
   out.seq_len = seq_len > 0 ? seq_len : model.natural_length;
   if (out.seq_len <= 0) {
-    return absl::FailedPreconditionError(
-        "the sequence length is not known, and FLOPs a token depend on it");
+    return FailedPrecondition("the sequence length is not known, and FLOPs a token depend on it");
   }
   if (out.seq_len > models::kMaxTokens) {
-    return absl::InvalidArgumentError(
-        absl::StrCat("a sequence of ", out.seq_len, " tokens is too long"));
+    return InvalidArgument("a sequence of {} tokens is too long", out.seq_len);
   }
   const models::Workload workload = models::Workload::Sequence(out.seq_len);
   FW_ASSIGN_OR_RETURN(const models::Reference exact, models::ExactReference(model, workload));
   if (exact.training_flops_per_token <= 0) {
-    return absl::FailedPreconditionError("the model has no FLOPs to count");
+    return FailedPrecondition("the model has no FLOPs to count");
   }
   out.exact = static_cast<double>(exact.training_flops_per_token);
   out.attention_core = static_cast<double>(exact.attention_core_training);

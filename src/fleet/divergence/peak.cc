@@ -86,14 +86,14 @@ StatusOr<PeakReview> ReviewPeak(const JobEvidence& job, const hardware::Catalog&
     }
     const auto a = TrainingPeak(*out.gpu), b = TrainingPeak(*gpu);
     if (!a || !b || !Same(*a, *b)) {
-      return absl::FailedPreconditionError(
-          fmt::format("the job ran on {} and {}, whose peaks differ: one MFU cannot stand for both",
-                      out.gpu->model, gpu->model));
+      return FailedPrecondition(
+          "the job ran on {} and {}, whose peaks differ: one MFU cannot stand for both",
+          out.gpu->model, gpu->model);
     }
   }
   if (!unknown.empty() && job.gpu_models.size() > 1) {
-    return absl::FailedPreconditionError(fmt::format(
-        "the job ran on several GPU models and '{}' is not in the hardware table", unknown));
+    return FailedPrecondition(
+        "the job ran on several GPU models and '{}' is not in the hardware table", unknown);
   }
   if (out.gpu == nullptr) {
     out.right_basis = unknown.empty() ? "GPU model not known"

@@ -160,7 +160,7 @@ StatusOr<int64_t> ReadCountCell(std::string_view cell, const Field& field) {
   if (!value || *value < 0 || *value > kMaxCount)
     return InvalidArgument("'{}' is no count", Printable(number, 40));
   if (*value != std::floor(*value))
-    return absl::OutOfRangeError(fmt::format("{} is no whole number", Printable(number, 40)));
+    return OutOfRange("{} is no whole number", Printable(number, 40));
   return static_cast<int64_t>(*value);
 }
 
@@ -169,8 +169,7 @@ StatusOr<double> ReadShareCell(std::string_view cell, const Field& field) {
   if (!value) return InvalidArgument("'{}' is no number", Printable(cell, 40));
   const double share = *value * field.scale;
   if (!(share >= 0 && share <= 1))
-    return absl::OutOfRangeError(
-        fmt::format("'{}' is not from 0 to {}", Printable(cell, 40), field.scale == 1 ? 1 : 100));
+    return OutOfRange("'{}' is not from 0 to {}", Printable(cell, 40), field.scale == 1 ? 1 : 100);
   return share;
 }
 

@@ -156,8 +156,7 @@ Status ReadJsonRows(std::string_view text, const RowForm& form,
 Status ReadRows(std::string_view text, const RowForm& form, absl::Span<const std::string> columns,
                 OnRow row, OnFault fault) {
   if (text.size() > form.limits.max_bytes)
-    return absl::OutOfRangeError(
-        fmt::format("the table has more than {} bytes; give it in parts", form.limits.max_bytes));
+    return OutOfRange("the table has more than {} bytes; give it in parts", form.limits.max_bytes);
   text = WithoutByteOrderMark(text);
   return form.json_lines ? ReadJsonRows(text, form, columns, row, fault)
                          : ReadCsvRows(text, form, columns, row, fault);
@@ -166,13 +165,13 @@ Status ReadRows(std::string_view text, const RowForm& form, absl::Span<const std
 Status NoSuchColumn(std::string_view wanted, const std::vector<std::string_view>& there) {
   constexpr size_t kListed = 40;
   const std::string_view near = Nearest(wanted, there);
-  std::string hint = near.empty() ? "" : fmt::format("; did you mean '{}'?", Printable(near, 60));
+  std::string hint = near.empty() ? "" : fmt::format("did you mean '{}'?", Printable(near, 60));
   if (near.empty()) {
     for (size_t k = 0; k < std::min(kListed, there.size()); ++k)
-      hint += fmt::format("{}{}", k == 0 ? "; it has " : ", ", Printable(there[k], 60));
+      hint += fmt::format("{}{}", k == 0 ? "it has " : ", ", Printable(there[k], 60));
     if (there.size() > kListed) hint += ", …";
   }
-  return InvalidArgument("the table has no column '{}'{}", Printable(wanted, 60), hint);
+  return Advise(InvalidArgument("the table has no column '{}'", Printable(wanted, 60)), hint);
 }
 
 }  // namespace flopwatch::table

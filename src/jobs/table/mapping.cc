@@ -48,8 +48,8 @@ class MappingParser {
     }
     if (std::find(std::begin(kTopKeys), std::end(kTopKeys), key) == std::end(kTopKeys)) {
       const std::string_view near = Nearest(key, {std::begin(kTopKeys), std::end(kTopKeys)});
-      return InvalidArgument("is not known here{}",
-                             near.empty() ? "" : fmt::format("; did you mean {}?", near));
+      return Advise(InvalidArgument("is not known here"),
+                    near.empty() ? "" : fmt::format("did you mean {}?", near));
     }
     FW_ASSIGN_OR_RETURN(const std::string text, MappingText(node));
     if (key == "format") {
@@ -110,8 +110,8 @@ class MappingParser {
         for (const FieldRow& f : known) names.push_back(f.name);
         const std::string_view near = Nearest(name, names);
         return At(value, name,
-                  InvalidArgument("is not known in [{}]{}", SectionOf(rows),
-                                  near.empty() ? "" : fmt::format("; did you mean {}?", near)));
+                  Advise(InvalidArgument("is not known in [{}]", SectionOf(rows)),
+                         near.empty() ? "" : fmt::format("did you mean {}?", near)));
       }
       auto field = ParseField(value, *row);
       if (!field.ok()) return At(value, name, field.status());

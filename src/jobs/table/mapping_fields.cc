@@ -211,8 +211,8 @@ StatusOr<Field> ParseField(const toml::node& node, const FieldRow& row) {
     for (const auto& [key, value] : *table) {
       if (std::find(known.begin(), known.end(), key.str()) == known.end()) {
         const std::string_view near = Nearest(key.str(), known);
-        return InvalidArgument("'{}' is not known here{}", Printable(key.str(), 60),
-                               near.empty() ? "" : fmt::format("; did you mean {}?", near));
+        return Advise(InvalidArgument("'{}' is not known here", Printable(key.str(), 60)),
+                      near.empty() ? "" : fmt::format("did you mean {}?", near));
       }
       FW_RETURN_IF_ERROR(Annotate(SetKey(key.str(), value, row.kind, &field), key.str()));
     }

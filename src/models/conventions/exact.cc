@@ -50,7 +50,7 @@ StatusOr<Count> ExactFull(const Model& model, const Workload& workload) {
   const bool per_sample = std::any_of(model.outer.begin(), model.outer.end(),
                                       [](const Gemm& g) { return g.per != Gemm::Per::kToken; });
   if (workload.lengths.empty() && per_sample) {
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "exact_full: the number of samples is not known from sums of lengths; give --seq-lens");
   }
   Count count{.tokens = workload.tokens};
@@ -59,7 +59,7 @@ StatusOr<Count> ExactFull(const Model& model, const Workload& workload) {
   const Int samples = static_cast<int64_t>(workload.lengths.size());
   const Int patches = Int{workload.tokens} - model.class_tokens * samples;
   if (patches < 0)
-    return absl::InvalidArgumentError("exact_full: the sequence is shorter than its class token");
+    return InvalidArgument("exact_full: the sequence is shorter than its class token");
   for (const Gemm& g : model.outer) {
     const Int times = g.per == Gemm::Per::kToken   ? Int{workload.tokens}
                       : g.per == Gemm::Per::kPatch ? patches

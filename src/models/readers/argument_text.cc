@@ -187,8 +187,7 @@ StatusOr<Json> ReadArguments(std::string_view text, std::string_view name) {
     }
     object.emplace_back(std::move(key), std::move(value));
   };
-  const Status too_many =
-      absl::InvalidArgumentError(fmt::format("{}: more than {} arguments", name, kMaxArguments));
+  const Status too_many = InvalidArgument("{}: more than {} arguments", name, kMaxArguments);
   bool dump = false;
   for (size_t start = 0; start < text.size();) {
     const size_t end = std::min(text.find('\n', start), text.size());
@@ -219,10 +218,10 @@ StatusOr<Json> ReadArguments(std::string_view text, std::string_view name) {
     }
   }
   if (object.empty()) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: neither a config.json (an object) nor Megatron-LM arguments (--num-layers "
-                    "32 ..., or a log's \"num_layers ..... 32\")",
-                    name));
+    return InvalidArgument(
+        "{}: neither a config.json (an object) nor Megatron-LM arguments (--num-layers "
+        "32 ..., or a log's \"num_layers ..... 32\")",
+        name);
   }
   Json out;
   out.value_ = std::move(object);

@@ -75,13 +75,12 @@ constexpr Family kFamilies[] = {
 
 Status Unknown(std::string_view where, std::string_view type) {
   const std::string_view nearest = Nearest(type, KnownModelTypes());
-  return absl::InvalidArgumentError(fmt::format(
+  return InvalidArgument(
       "{}model_type: \"{}\" is not a model this version can count{}; nothing is assumed of an "
       "unknown one. `flopwatch calc mfu "
       "--list-models` lists the {} that are read, and Megatron-LM arguments describe any decoder",
       where, Printable(type, 40),
-      nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest),
-      KnownModelTypes().size()));
+      nearest.empty() ? "" : fmt::format(" (did you mean {}?)", nearest), KnownModelTypes().size());
 }
 
 // Fields that would change the layers and that no family reads: refused rather than passed over.
@@ -128,10 +127,10 @@ StatusOr<bool> Descend(TextPart* part) {
   }
   if (composite == nullptr) return false;
   if (!composite->flat) {
-    return absl::InvalidArgumentError(fmt::format(
+    return InvalidArgument(
         "{}{}: missing; a config of model_type \"{}\" has its language model there, and sizes "
         "beside it are not read",
-        part->where, composite->key, part->type));
+        part->where, composite->key, part->type);
   }
   part->type = composite->nested;
   return false;
@@ -146,8 +145,8 @@ StatusOr<TextPart> FindTextPart(const Json& config, std::string where) {
     if (!deeper) break;
   }
   if (part.type.empty()) {
-    return absl::InvalidArgumentError(part.where +
-                                      "model_type: missing; without it the layers are not known");
+    return InvalidArgument("{}model_type: missing, and without it the layers are not known",
+                           part.where);
   }
   return part;
 }
@@ -172,10 +171,11 @@ std::string DefaultsTaken(const ClassDefaults* defaults, const Fields& fields) {
 // An error about a value that the config does not have says where the value is from.
 Status WithDefaults(const ClassDefaults* defaults, const Fields& fields) {
   const std::string taken = DefaultsTaken(defaults, fields);
-  return taken.empty()
-             ? fields.status()
-             : Status(fields.status().code(),
-                      fmt::format("{} ({})", std::string(fields.status().message()), taken));
+  if (taken.empty()) return fields.status();
+  ErrorParts parts = PartsOf(fields.status());
+  std::string& end = parts.why.empty() ? parts.what : parts.why;
+  end = fmt::format("{} ({})", end, taken);
+  return StatusOf(fields.status().code(), parts);
 }
 
 }  // namespace
@@ -191,7 +191,7 @@ std::vector<std::string_view> KnownModelTypes() {
 StatusOr<Model> ReadHfConfig(const Json& config, std::string_view name) {
   const std::string where = fmt::format("{}: ", name);
   if (!config.is_object())
-    return absl::InvalidArgumentError(where + "expected an object with model_type at the top");
+    return InvalidArgument("{}expected an object with model_type at the top", where);
   FW_ASSIGN_OR_RETURN(const TextPart part, FindTextPart(config, where));
   const auto family = std::find_if(std::begin(kFamilies), std::end(kFamilies),
                                    [&](const Family& f) { return f.type == part.type; });
@@ -223,14 +223,12 @@ StatusOr<Model> ReadHfConfig(const Json& config, std::string_view name) {
 
 StatusOr<Model> ReadModel(std::string_view text, std::string_view name) {
   if (text.size() > kMaxConfigBytes) {
-    return absl::OutOfRangeError(
-        fmt::format("{}: {} bytes are too many for a configuration (at most {})", name, text.size(),
-                    kMaxConfigBytes));
+    return OutOfRange("{}: {} bytes are too many for a configuration (at most {})", name,
+                      text.size(), kMaxConfigBytes);
   }
   const size_t first = text.find_first_not_of(" \t\r\n\xEF\xBB\xBF");
   if (first == std::string_view::npos) {
-    return absl::InvalidArgumentError(
-        fmt::format("{}: empty; expected a config.json or Megatron-LM arguments", name));
+    return InvalidArgument("{}: empty; expected a config.json or Megatron-LM arguments", name);
   }
   // A log may begin with "[rank0]:"; what it then has, and a list of JSON has not, are arguments.
   const bool list = text[first] == '[' && text.find(" ...") == std::string_view::npos &&
@@ -241,7 +239,7 @@ StatusOr<Model> ReadModel(std::string_view text, std::string_view name) {
                                                .max_depth = kMaxConfigDepth,
                                                .what = what,
                                                .python_constants = true});
-  if (!json.ok()) return absl::InvalidArgumentError(json.status().message());
+  if (!json.ok()) return WithCode(json.status(), absl::StatusCode::kInvalidArgument);
   return ReadHfConfig(*json, name);
 }
 

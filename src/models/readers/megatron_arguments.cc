@@ -322,8 +322,8 @@ class MegatronReader {
 StatusOr<Model> ReadMegatronArguments(std::string_view text, std::string_view name,
                                       Json* arguments) {
   if (text.size() > kMaxConfigBytes) {
-    return absl::OutOfRangeError(fmt::format("{}: {} bytes are too many for arguments (at most {})",
-                                             name, text.size(), kMaxConfigBytes));
+    return OutOfRange("{}: {} bytes are too many for arguments (at most {})", name, text.size(),
+                      kMaxConfigBytes);
   }
   FW_ASSIGN_OR_RETURN(const Json object, ReadArguments(text, name));
   Fields fields(object, fmt::format("{}: ", name));

@@ -63,10 +63,10 @@ Status AttachFile(Connection* connection, std::string_view alias, const std::str
         "opening {}: written by a database library this build cannot read ({}): upgrade flopwatch",
         path, message);
   }
-  return absl::DataLossError(
-      fmt::format("opening {}: the file cannot be read ({}): move it and its .wal out of the data "
-                  "directory to start without it, or restore it from a copy",
-                  path, message));
+  return DataLoss(
+      "opening {}: the file cannot be read ({}): move it and its .wal out of the data "
+      "directory to start without it, or restore it from a copy",
+      path, message);
 }
 
 uint64_t FileBytes(const std::string& path) {
@@ -92,9 +92,9 @@ Status SyncPath(const std::string& path) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   Status status;
   if (fd < 0 || ::fsync(fd) != 0) {
-    const std::string message = fmt::format("fsync of {}: {}", path, std::strerror(errno));
-    status = errno == ENOSPC || errno == EDQUOT ? absl::ResourceExhaustedError(message)
-                                                : absl::InternalError(message);
+    const bool full = errno == ENOSPC || errno == EDQUOT;
+    status = StatusOf(full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
+                      {"fsync of " + path, std::strerror(errno), ""});
   }
   if (fd >= 0) ::close(fd);
   return status;

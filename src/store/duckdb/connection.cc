@@ -148,7 +148,7 @@ StatusOr<std::unique_ptr<Database>> Database::OpenInMemory(FaultPoints* faults) 
   if (duckdb_open_ext(nullptr, &database->database_, nullptr, &error) != DuckDBSuccess) {
     const std::string message = error == nullptr ? "unknown error" : error;
     duckdb_free(error);
-    return absl::InternalError(Cat("starting the database engine: ", message));
+    return Internal("starting the database engine: {}", message);
   }
   return database;
 }

@@ -149,11 +149,11 @@ StatusOr<std::unique_ptr<Connection>> Engine::Enter(Use use) {
   MutexLock lock(mutex_);
   changed_.Wait(mutex_, [&]() FW_REQUIRES(mutex_) { return !restarting_; });
   if (database_ == nullptr) {
-    return absl::UnavailableError(
-        Cat("the store is closed after an error: ", std::string(down_.message())));
+    return Annotate(WithCode(down_, absl::StatusCode::kUnavailable),
+                    "the store is closed after an error");
   }
   if (reads_ended_ && use == Use::kRead)
-    return absl::UnavailableError("the store is being closed: nothing is read any more");
+    return Unavailable("the store is being closed: nothing is read any more");
   std::unique_ptr<Connection> connection;
   if (!idle_.empty()) {
     connection = std::move(idle_.back());
@@ -220,13 +220,12 @@ void Engine::InterruptBelow(Use use) {
 }
 
 Status Engine::Write(std::string_view doing, Use use, Work work, std::optional<uint64_t> epoch) {
-  if (options_.read_only)
-    return absl::FailedPreconditionError(Cat(doing, ": the store was opened read-only"));
+  if (options_.read_only) return FailedPrecondition("{}: the store was opened read-only", doing);
   const Lease lease(*this, use);
   FW_RETURN_IF_ERROR(lease.status());
   if (epoch.value_or(this->epoch()) != this->epoch()) {
-    return absl::UnavailableError(
-        Cat(doing, ": the store has been opened again after an error; the next call goes on"));
+    return Unavailable("{}: the store has been opened again after an error; the next call goes on",
+                       doing);
   }
   Status status = work(lease.get());
   if (!status.ok() && lease->fault() == Fault::kMemory) {
@@ -243,12 +242,12 @@ Status Engine::Write(std::string_view doing, Use use, Work work, std::optional<u
     RequireRestart();
   // Without a fault of the engine it was a file of our own, the journal.
   const bool by_file = fault == Fault::kDisk || fault == Fault::kNone;
-  const std::string_view hint =
-      absl::IsResourceExhausted(status) && by_file
-          ? ": the disk is full; free some space or shorten store.raw_retention; nothing that was "
-            "stored is lost"
-          : "";
-  return Status(status.code(), Cat(doing, ": ", std::string(status.message()), hint));
+  const Status failed = Annotate(status, doing);
+  if (!absl::IsResourceExhausted(status) || !by_file) return failed;
+  return Advise(
+      failed,
+      "the disk is full: free some space or shorten store.raw_retention; nothing that was "
+      "stored is lost");
 }
 
 void Engine::Checkpoint(Connection* c, std::string_view alias, const std::string& path) {

@@ -275,10 +275,10 @@ Status RegisterGpuRows(Connection* c) {
         });
     duckdb_aggregate_function_set_special_handling(f);  // rows with NULLs count too
     if (duckdb_add_aggregate_function_to_set(set, f) != DuckDBSuccess)
-      return absl::InternalError("the database engine refused an overload of fw_visit");
+      return Internal("the database engine refused an overload of fw_visit");
   }
   if (duckdb_register_aggregate_function_set(c->raw(), set) != DuckDBSuccess)
-    return absl::InternalError("the database engine refused the function fw_visit");
+    return Internal("the database engine refused the function fw_visit");
   return absl::OkStatus();
 }
 

@@ -72,7 +72,7 @@ Status RegisterInsert(Connection* c) {
   duckdb_table_function_set_init(f, Init);
   duckdb_table_function_set_function(f, Next);
   if (duckdb_register_table_function(c->raw(), f) != DuckDBSuccess)
-    return absl::InternalError(Cat("the database engine refused the function ", kFunction));
+    return Internal("the database engine refused the function {}", kFunction);
   return absl::OkStatus();
 }
 

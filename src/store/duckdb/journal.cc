@@ -46,10 +46,9 @@ uint64_t Checksum(int64_t arrival, std::string_view payload) {
 }
 
 Status Failed(std::string_view doing, const std::string& path, int error) {
-  const std::string message = fmt::format("{} {}: {}", doing, path, std::strerror(error));
-  return error == ENOSPC || error == EDQUOT || error == EFBIG
-             ? absl::ResourceExhaustedError(message)
-             : absl::InternalError(message);
+  const bool full = error == ENOSPC || error == EDQUOT || error == EFBIG;
+  return StatusOf(full ? absl::StatusCode::kResourceExhausted : absl::StatusCode::kInternal,
+                  {fmt::format("{} {}", doing, path), std::strerror(error), ""});
 }
 
 }  // namespace
@@ -123,7 +122,7 @@ std::string_view Journal::Frame(Micros arrival, std::string_view first, std::str
 
 Status Journal::Write(Micros arrival, std::string_view first, std::string_view rest,
                       uint32_t kind) {
-  if (fd_ < 0) return absl::InternalError(path_ + " cannot be written since an earlier error");
+  if (fd_ < 0) return Internal("{} cannot be written since an earlier error", path_);
   const std::string_view frame = Frame(arrival, first, rest, kind);
   int error = 0;
   for (std::string_view left = frame; !left.empty() && error == 0;) {

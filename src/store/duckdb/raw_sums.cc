@@ -303,12 +303,11 @@ Status Register(Connection* c, const char* name, const std::vector<duckdb_type>&
     duckdb_aggregate_function_set_functions(f, size, init, overload.update, combine, finalize);
     duckdb_aggregate_function_set_special_handling(f);  // rows with NULLs count too
     if (duckdb_add_aggregate_function_to_set(set, f) != DuckDBSuccess) {
-      return absl::InternalError(
-          std::string("the database engine refused an overload of the function ") + name);
+      return Internal("the database engine refused an overload of the function {}", name);
     }
   }
   if (duckdb_register_aggregate_function_set(c->raw(), set) != DuckDBSuccess)
-    return absl::InternalError(std::string("the database engine refused the function ") + name);
+    return Internal("the database engine refused the function {}", name);
   return absl::OkStatus();
 }
 

@@ -198,7 +198,7 @@ Status Migrate(Connection* c, std::string_view catalog, const std::string& path,
                                   QuoteText(catalog))));
     if (tables > 0) {
       return FailedPrecondition(
-          "{} is a DuckDB file but not one of flopwatch (no schema_version): choose "
+          "{} is a DuckDB file but not one of flopwatch (no schema_version); choose "
           "another data directory",
           path);
     }

@@ -103,8 +103,7 @@ StatusOr<std::shared_ptr<Segment>> Segment::Open(Connection* c, const std::strin
                                                  bool read_only) {
   auto segment = std::shared_ptr<Segment>(new Segment);
   int sequence = 0;
-  if (!ParseName(name, &segment->hour_, &sequence))
-    return absl::InternalError("no segment name: " + name);
+  if (!ParseName(name, &segment->hour_, &sequence)) return Internal("no segment name: {}", name);
   segment->name_ = name;
   segment->alias_ = "seg_" + name;
   std::replace(segment->alias_.begin(), segment->alias_.end(), '-', '_');

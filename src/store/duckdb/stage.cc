@@ -268,7 +268,7 @@ Status Stage::TakeBack(Carried carried) {
   if (carried.journal == nullptr) return absl::OkStatus();
   std::error_code error;
   fs::remove(JournalPath(options_.directory, carried.journal->generation()), error);
-  if (error) return absl::InternalError("deleting a journal: " + error.message());
+  if (error) return Internal("deleting a journal: {}", error.message());
   return SyncPath(options_.directory + "/hot");  // before the rows are committed with the others
 }
 

@@ -266,7 +266,7 @@ bool HoldsDoubles(const Column& c) {
 }
 
 Status Damaged() {
-  return absl::DataLossError("a frame of the journal does not say what its checksum covers");
+  return DataLoss("a frame of the journal does not say what its checksum covers");
 }
 
 }  // namespace
@@ -377,7 +377,7 @@ Status StagedTable::Add(const StagedTable& other) {
     to[i] = i < columns_.size() && columns_[i].name == from.name ? &columns_[i] : Find(from.name);
     if (to[i] == nullptr || (HoldsDoubles(*to[i]) && HoldsDoubles(from))) continue;
     if (to[i]->held_as() != from.held_as() || to[i]->whole != from.whole)
-      return absl::FailedPreconditionError(Cat("column ", from.name, " has two types"));
+      return FailedPrecondition("column {} has two types", from.name);
   }
   std::vector<std::string> missing;
   for (size_t i = 0; i < to.size(); ++i)

@@ -54,9 +54,10 @@ Status MakeFolder(const std::string& path) {
   std::error_code error;
   fs::create_directories(path, error);
   if (!error) return absl::OkStatus();
-  const std::string message = fmt::format("cannot create {}: {}", path, error.message());
-  return error == std::errc::permission_denied ? absl::PermissionDeniedError(message)
-                                               : absl::InternalError(message);
+  return flopwatch::StatusOf(error == std::errc::permission_denied
+                                 ? absl::StatusCode::kPermissionDenied
+                                 : absl::StatusCode::kInternal,
+                             {"cannot create " + path, error.message(), ""});
 }
 
 // The lock of a directory, with errors that say who holds it.
@@ -67,7 +68,7 @@ StatusOr<FileLock> LockDirectory(const std::string& directory, bool read_only) {
   if (lock.ok() || !absl::IsFailedPrecondition(lock.status())) return lock;
   if (read_only) {
     return FailedPrecondition(
-        "{} is in use by a running server ({}): ask the server instead (--server "
+        "{} is in use by a running server ({}); ask the server instead (--server "
         "http://127.0.0.1:9530)",
         directory, std::string(lock.status().message()));
   }
@@ -77,14 +78,14 @@ StatusOr<FileLock> LockDirectory(const std::string& directory, bool read_only) {
   while (FileLock::Acquire(path, FileLock::Mode::kShared).ok()) {
     if (MonotonicNow() > give_up) {
       return FailedPrecondition(
-          "{} is being read by another flopwatch command: wait until it has ended", directory);
+          "{} is being read by another flopwatch command; wait until it has ended", directory);
     }
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
     lock = FileLock::Acquire(path, FileLock::Mode::kExclusive);
     if (lock.ok()) return lock;
   }
   return FailedPrecondition(
-      "{} is in use by another flopwatch that writes to it ({}): stop that one, or "
+      "{} is in use by another flopwatch that writes to it ({}); stop that one, or "
       "choose another data directory",
       directory, std::string(lock.status().message()));
 }
@@ -121,7 +122,7 @@ StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
   if (options.directory.find_first_of("*?[]{}") != std::string::npos) {
     return InvalidArgument(
         "data directory {}: its path has one of *?[]{{}}, which file lists read as "
-        "patterns: choose another",
+        "patterns; choose another",
         options.directory);
   }
   const std::string& directory = options.directory;
@@ -181,7 +182,7 @@ Status DuckDbStore::Append(const telemetry::SampleBatch& batch,
     if (batch.kind == EntityKind::kGpu || batch.kind == EntityKind::kGpuInstance) {
       for (std::string_view input : kInputColumns) {
         const std::optional<FieldId> id = registry.FindColumn(input);
-        if (!id.has_value()) return absl::InternalError(Cat("the field registry has no ", input));
+        if (!id.has_value()) return Internal("the field registry has no {}", input);
         FW_RETURN_IF_ERROR(
             dimensions_.PutField(c, std::string(input), registry.spec(*id)).status());
       }

@@ -127,21 +127,21 @@ Status CheckFunctions(std::string_view json) {
     const std::string_view function = name == std::string_view::npos ? "?" : name_at(name);
     if (std::find(std::begin(kTableFunctions), std::end(kTableFunctions), LowerCase(function)) ==
         std::end(kTableFunctions)) {
-      return absl::PermissionDeniedError(
-          fmt::format("table function {} is not available: queries may read the views and the "
-                      "files of the data directory (see SHOW TABLES)",
-                      Printable(function)));
+      return PermissionDenied(
+          "table function {} is not available: queries may read the views and the "
+          "files of the data directory (see SHOW TABLES)",
+          Printable(function));
     }
   }
   for (size_t at = json.find(kName); at != std::string_view::npos; at = json.find(kName, at + 1)) {
     const std::string function = LowerCase(name_at(at));
     const bool as_table = std::find(of_tables.begin(), of_tables.end(), at) != of_tables.end();
     if (listed(kRefusedFunctions, function) || (!as_table && listed(kRefusedAsScalar, function))) {
-      return absl::PermissionDeniedError(
-          fmt::format("function {} is not available {}", function,
-                      as_table || listed(kRefusedFunctions, function)
-                          ? "in queries"
-                          : "as a value: write it in FROM, where rows come one after another"));
+      return PermissionDenied(
+          "function {} is not available {}", function,
+          as_table || listed(kRefusedFunctions, function)
+              ? "in queries"
+              : "as a value: write it in FROM, where rows come one after another");
     }
   }
   return absl::OkStatus();
@@ -171,7 +171,7 @@ Status CheckStatement(Connection* c, std::string_view sql) {
   std::string json;
   result.ForEach([&](const Row& row) { json = row.Text(0); });
   if (!json.starts_with("{\"error\":false")) {
-    return absl::PermissionDeniedError(
+    return PermissionDenied(
         "only SELECT, EXPLAIN of a SELECT, DESCRIBE, SHOW and SUMMARIZE are allowed: the store is "
         "read-only to queries");
   }
@@ -189,9 +189,10 @@ class Timer {
     try {
       thread_ = std::jthread([this, c, timeout](std::stop_token stop) { Run(c, timeout, stop); });
     } catch (const std::system_error& e) {
-      return absl::ResourceExhaustedError(Cat("no thread for the time limit of the query (",
-                                              e.what(),
-                                              "): too many threads or processes on this machine"));
+      return ResourceExhausted(
+          "no thread for the time limit of the query ({}): too many threads or processes on this "
+          "machine",
+          e.what());
     }
     return absl::OkStatus();
   }
@@ -226,8 +227,7 @@ Status Fetch(Connection* c, std::string_view sql, uint64_t max_rows, QueryResult
     return c->Fail(DUCKDB_ERROR_BINDER, duckdb_prepare_error(prepared));
   const duckdb_statement_type type = duckdb_prepared_statement_type(prepared);
   if (type != DUCKDB_STATEMENT_TYPE_SELECT && type != DUCKDB_STATEMENT_TYPE_EXPLAIN) {
-    return absl::PermissionDeniedError(
-        "only SELECT and EXPLAIN of a SELECT are allowed in queries");
+    return PermissionDenied("only SELECT and EXPLAIN of a SELECT are allowed in queries");
   }
   duckdb_pending_result pending = nullptr;
   const absl::Cleanup drop_pending = [&] { duckdb_destroy_pending(&pending); };
@@ -293,18 +293,18 @@ StatusOr<QueryResult> RunUserSql(Connection* c, std::string_view sql, const Quer
   out.elapsed_ms = static_cast<double>(MonotonicNow() - start) / 1e3;
   if (status.ok()) return out;
   if (late && c->fault() == Fault::kInterrupted) {
-    return absl::DeadlineExceededError(
-        fmt::format("the query took longer than {}: narrow its window (columns day and hour skip "
-                    "whole files), or raise the limit",
-                    FormatDuration(limits.timeout)));
+    return DeadlineExceeded(
+        "the query took longer than {}; narrow its window (columns day and hour skip "
+        "whole files), or raise the limit",
+        FormatDuration(limits.timeout));
   }
   if (c->fault() == Fault::kMemory) {
-    return absl::ResourceExhaustedError(
-        Cat("the query needs more memory than the store may use: group or filter more, or raise "
-            "store.memory_limit: ",
-            std::string(status.message())));
+    return ResourceExhausted(
+        "the query needs more memory than the store may use: {}; group or filter more, or raise "
+        "store.memory_limit",
+        MessageOf(status));
   }
-  if (c->fault() == Fault::kInterrupted) return Unavailable("the query was interrupted: try again");
+  if (c->fault() == Fault::kInterrupted) return Unavailable("the query was interrupted; try again");
   return status;
 }
 

@@ -137,7 +137,7 @@ StatusOr<const Analysis*> FindAnalysis(std::string_view name);
 // Several analyses of one question, on options.threads threads; results in the order asked.
 struct AnalysisRun {
   const Analysis* analysis = nullptr;
-  StatusOr<AnalysisTables> result = absl::UnknownError("not run");
+  StatusOr<AnalysisTables> result = Unknown("not run");
 };
 std::vector<AnalysisRun> RunAnalyses(const AnalysisInput& input,
                                      std::span<const Analysis* const> analyses);

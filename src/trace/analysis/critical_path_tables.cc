@@ -85,10 +85,8 @@ Table GraphTable(const RankView& view, const CriticalPath& path) {
 StatusOr<AnalysisTables> CriticalPathTables(const AnalysisInput& input) {
   const RankView* view = AskedRank(input);
   if (view == nullptr) {
-    return absl::NotFoundError(
-        input.ranks().empty()
-            ? std::string("not computable: no rank is loaded")
-            : fmt::format("rank {} is not loaded", input.options().rank.value_or(0)));
+    if (input.ranks().empty()) return NotFound("not computable: no rank is loaded");
+    return NotFound("rank {} is not loaded", input.options().rank.value_or(0));
   }
   FW_ASSIGN_OR_RETURN(const CriticalPath path, FindCriticalPath(*view));
   std::map<PathBound, PathSums> bounds;

@@ -16,8 +16,7 @@ Status NoRank(const TraceSet& set, int32_t rank, std::string_view side) {
   for (size_t i = 0; i < set.ranks.size() && i < 16; ++i)
     ranks += fmt::format("{}{}", i == 0 ? "" : ", ", set.ranks[i].rank);
   if (set.ranks.size() > 16) ranks += ", ...";
-  return absl::NotFoundError(
-      fmt::format("rank {} is not in the {} trace; it has {}", rank, side, ranks));
+  return NotFound("rank {} is not in the {} trace; it has {}", rank, side, ranks);
 }
 
 namespace {
@@ -117,8 +116,7 @@ StatusOr<Side> SideOf(const TraceSet& set, std::optional<int32_t> only_rank,
   }
   if (!found) return NoRank(set, only_rank.value_or(0), which);
   if (side.info.steps == 0 && only_step)
-    return absl::NotFoundError(
-        fmt::format("no rank of the {} trace has a step ProfilerStep#{}", which, *only_step));
+    return NotFound("no rank of the {} trace has a step ProfilerStep#{}", which, *only_step);
   if (side.info.steps == 0 || side.step <= 0)
     return NotComputable(fmt::format("the {} trace has no time to compare", which));
   side.info.step_us = MicrosOf(side.step) / static_cast<double>(side.info.steps);

@@ -32,8 +32,7 @@ Status AddHtaSide(const TraceSet& set, const DiffOptions& options, DiffDevice de
   const auto step = std::find_if(rank->steps.begin(), rank->steps.end(),
                                  [&](const Step& s) { return s.number == number; });
   if (step == rank->steps.end())
-    return absl::NotFoundError(
-        fmt::format("the {} trace has no step ProfilerStep#{}", which, number));
+    return NotFound("the {} trace has no step ProfilerStep#{}", which, number);
   const int32_t index = static_cast<int32_t>(step - rank->steps.begin());
   const EventTable& e = rank->events;
   std::vector<std::pair<int64_t, Nanos>> sums(set.names.size());  // count, time

@@ -114,10 +114,10 @@ class PathBuilder {
     });
     if (Definition::kGpuAnnotations) cpu.insert(cpu.end(), gpu.begin(), gpu.end());
     if (instance < 0 || static_cast<size_t>(instance) >= cpu.size()) {
-      return absl::NotFoundError(
-          fmt::format("rank {} has {} rows whose name contains '{}': there is no instance {} (they "
-                      "count from 0)",
-                      rank_.rank, cpu.size(), annotation, instance));
+      return NotFound(
+          "rank {} has {} rows whose name contains '{}': there is no instance {} (they "
+          "count from 0)",
+          rank_.rank, cpu.size(), annotation, instance);
     }
     const Row r = cpu[static_cast<size_t>(instance)];
     out_.window = {self().Begin(r), self().End(r)};

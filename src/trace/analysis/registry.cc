@@ -44,10 +44,9 @@ StatusOr<const Analysis*> FindAnalysis(std::string_view name) {
   std::string all;
   for (const std::string_view n : known) all += (all.empty() ? "" : ", ") + std::string(n);
   const std::string_view near = Nearest(base, known);
-  return absl::InvalidArgumentError(absl::StrCat(
-      "no analysis is named '", std::string(name), "'",
-      near.empty() ? std::string() : absl::StrCat("; did you mean '", std::string(near), "'?"),
-      "; there are ", all));
+  if (near.empty()) return InvalidArgument("no analysis is named '{}'; there are {}", name, all);
+  return InvalidArgument("no analysis is named '{}'; did you mean '{}'? There are {}", name, near,
+                         all);
 }
 
 std::vector<AnalysisRun> RunAnalyses(const AnalysisInput& input,

@@ -76,16 +76,15 @@ StatusOr<std::vector<AnalysisRequest>> ParseAnalyses(std::string_view names,
     const std::string_view argument = colon == std::string_view::npos ? "" : name.substr(colon + 1);
     FW_ASSIGN_OR_RETURN(const Analysis* analysis, FindAnalysis(name.substr(0, colon)));
     if (colon != std::string_view::npos && (analysis->name != kWithArgument || argument.empty())) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "cannot run analysis {}: {}; write {}", Printable(name, 80),
           argument.empty() ? "nothing stands behind its colon" : "it takes no argument",
-          analysis->name == kWithArgument ? "frequent_patterns:aten::linear" : analysis->name));
+          analysis->name == kWithArgument ? "frequent_patterns:aten::linear" : analysis->name);
     }
     add(analysis, argument);
   }
   if (out.empty())
-    return absl::InvalidArgumentError(
-        "no analysis is named; give names separated by commas, or all");
+    return InvalidArgument("no analysis is named; give names separated by commas, or all");
   return out;
 }
 

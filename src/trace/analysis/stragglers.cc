@@ -243,13 +243,14 @@ StatusOr<StragglerVerdict> FindStragglers(const AnalysisInput& input,
                                           const Collectives& collectives) {
   const TraceSet& set = input.set();
   if (set.ranks.size() < 2)
-    return absl::FailedPreconditionError(
+    return FailedPrecondition(
         "not computable: stragglers need the traces of two ranks or more of one job");
   if (std::ranges::none_of(collectives.all, &Collective::synchronising)) {
-    return absl::FailedPreconditionError(
-        collectives.rows == 0 ? "not computable: no rank has a communication kernel"
-                              : "not computable: no collective in which all ranks must meet "
-                                "(all-reduce, all-gather, ...) was found on two ranks");
+    if (collectives.rows == 0)
+      return FailedPrecondition("not computable: no rank has a communication kernel");
+    return FailedPrecondition(
+        "not computable: no collective in which all ranks must meet (all-reduce, all-gather, ...) "
+        "was found on two ranks");
   }
   StragglerVerdict verdict;
   verdict.notes = collectives.notes;

@@ -13,9 +13,7 @@ AnalysisTables OneTable(Table table) {
   return out;
 }
 
-Status NotComputable(std::string_view why) {
-  return absl::FailedPreconditionError(fmt::format("not computable: {}", why));
-}
+Status NotComputable(std::string_view why) { return FailedPrecondition("not computable: {}", why); }
 
 bool AnyGpuWork(const AnalysisInput& input) {
   return std::any_of(input.ranks().begin(), input.ranks().end(), [&](const auto& view) {

@@ -104,10 +104,9 @@ class Writer {
       out_.ranks.push_back(rank.rank);
     }
     if (ranks_.empty()) {
-      return without.empty() ? absl::NotFoundError("none of the asked ranks is in these traces")
-                             : absl::NotFoundError(
-                                   fmt::format("no rank asked for has a step ProfilerStep#{}: {}",
-                                               *options_.step, StepsOf()));
+      return without.empty() ? NotFound("none of the asked ranks is in these traces")
+                             : NotFound("no rank asked for has a step ProfilerStep#{}: {}",
+                                        *options_.step, StepsOf());
     }
     if (!without.empty())
       out_.notes.push_back(fmt::format("without step {}: rank {}", *options_.step, without));

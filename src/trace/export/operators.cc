@@ -23,9 +23,8 @@ StatusOr<fs::path> MakeFolder(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error)
-    return absl::UnavailableError(
-        fmt::format("cannot make the folder {}: {}; choose another one with --out", folder.string(),
-                    error.message()));
+    return Unavailable("cannot make the folder {}: {}; choose another one with --out",
+                       folder.string(), error.message());
   return folder;
 }
 
@@ -108,8 +107,7 @@ StatusOr<std::vector<std::string>> WriteCsv(const OpsReport& report, const fs::p
 StatusOr<std::vector<std::string>> ExportOperators(const OpsReport& report, std::string_view format,
                                                    const std::string& out_dir) {
   if (format != "db" && format != "xlsx" && format != "csv")
-    return absl::InvalidArgumentError(
-        fmt::format("no export format '{}'; there are db, xlsx and csv", format));
+    return InvalidArgument("no export format '{}'; there are db, xlsx and csv", format);
   if (report.kernels.empty() && report.modules.empty()) return std::vector<std::string>();
   fs::path folder = fs::path(out_dir) / "cluster_analysis_output";
   if (format != "db") folder /= "OperatorMfu";

@@ -36,10 +36,10 @@ Status WriteSqliteTable(const std::string& path, std::string_view name, const Ta
                         std::span<const std::string_view> types) {
   Connection db;
   const auto failed = [&](std::string_view doing) {
-    return absl::UnavailableError(fmt::format(
+    return Unavailable(
         "cannot {} table {} of {}: {}; check that the folder is writable, that the disk has room "
         "and that no other program holds the file",
-        doing, name, path, db.handle == nullptr ? "out of memory" : sqlite3_errmsg(db.handle)));
+        doing, name, path, db.handle == nullptr ? "out of memory" : sqlite3_errmsg(db.handle));
   };
   if (sqlite3_open_v2(path.c_str(), &db.handle, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE,
                       nullptr) != SQLITE_OK)

@@ -138,19 +138,16 @@ class Sheet {
 
 Status WriteSheet(const std::string& path, const Table& table, SheetKind kind) {
   if (table.rows.size() > kMaxSheetRows)
-    return absl::InvalidArgumentError(
-        fmt::format("{} rows for {}: a sheet holds {}; export as db or csv, or fewer ranks",
-                    table.rows.size(), path, kMaxSheetRows));
+    return InvalidArgument("{} rows for {}: a sheet holds {}; export as db or csv, or fewer ranks",
+                           table.rows.size(), path, kMaxSheetRows);
   lxw_workbook* const book = workbook_new(path.c_str());
-  if (book == nullptr)
-    return absl::ResourceExhaustedError(fmt::format("no memory for the spreadsheet {}", path));
+  if (book == nullptr) return ResourceExhausted("no memory for the spreadsheet {}", path);
   const lxw_error written = Sheet(book, table).Write(kind);
   const lxw_error closed = workbook_close(book);  // frees the book, whatever comes
   const lxw_error error = written != LXW_NO_ERROR ? written : closed;
   if (error == LXW_NO_ERROR) return absl::OkStatus();
-  return absl::UnavailableError(
-      fmt::format("cannot write {}: {}; check that the folder is writable and the disk has room",
-                  path, lxw_strerror(error)));
+  return Unavailable("cannot write {}: {}; check that the folder is writable and the disk has room",
+                     path, lxw_strerror(error));
 }
 
 }  // namespace flopwatch::trace

@@ -76,10 +76,10 @@ class AscendDatabase {
   Status Read() {
     if (!db_->has_table("STRING_IDS") ||
         !(db_->has_table("TASK") || db_->has_table("PYTORCH_API"))) {
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "{} has no tables STRING_IDS, TASK and PYTORCH_API: it is no database of the Ascend "
           "PyTorch profiler; profile with export_type=Db",
-          folder_.database));
+          folder_.database);
     }
     trace_.rank = folder_.rank;
     trace_.rank_known = true;
@@ -106,8 +106,8 @@ class AscendDatabase {
     FW_RETURN_IF_ERROR(taken_.Take(trace_.events.size(), w_.rank().names));
     LinkOperators();
     if (trace_.events.size() == 0)
-      return absl::InvalidArgumentError(
-          fmt::format("{} holds no operator and no task: nothing was recorded", folder_.database));
+      return InvalidArgument("{} holds no operator and no task: nothing was recorded",
+                             folder_.database);
     return absl::OkStatus();
   }
 

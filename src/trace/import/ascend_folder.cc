@@ -153,10 +153,10 @@ StatusOr<AscendRank> ReadAscendFolder(const std::string& path) {
       out.rank = *rank;
     }
     if (out.database.empty() && mindspore) {
-      return absl::FailedPreconditionError(fmt::format(
+      return FailedPrecondition(
           "{} is a MindSpore profile: its database has no operators of a framework "
           "(PYTORCH_API), which every result here starts from; only PyTorch profiles are read",
-          path));
+          path);
     }
   } else {
     out.database = path;
@@ -166,9 +166,8 @@ StatusOr<AscendRank> ReadAscendFolder(const std::string& path) {
     root = parent.filename() == kOutput ? parent.parent_path() : parent;
   }
   if (out.database.empty())
-    return absl::NotFoundError(
-        fmt::format("no {}/{}*.db in {}: profile with export_type=Db, or export the folder again",
-                    kOutput, kPytorch, path));
+    return NotFound("no {}/{}*.db in {}: profile with export_type=Db, or export the folder again",
+                    kOutput, kPytorch, path);
   ReadChip(root, &out);
   ReadSettings(root, &out);
   return out;

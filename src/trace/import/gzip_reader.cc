@@ -29,9 +29,7 @@ class FileReader final : public ByteReader {
     while (got < out.size()) {
       const ssize_t n = ::read(fd_, out.data() + got, out.size() - got);
       if (n < 0 && errno == EINTR) continue;
-      if (n < 0)
-        return absl::UnavailableError(
-            fmt::format("cannot read {}: {}", path_, std::strerror(errno)));
+      if (n < 0) return Unavailable("cannot read {}: {}", path_, std::strerror(errno));
       if (n == 0) break;
       got += static_cast<size_t>(n);
     }
@@ -57,7 +55,7 @@ class GzipReader final : public ByteReader {
   ~GzipReader() override { inflateEnd(&stream_); }
 
   StatusOr<size_t> Read(std::span<char> out) override {
-    if (!ready_) return absl::ResourceExhaustedError("cannot start decompression: out of memory");
+    if (!ready_) return ResourceExhausted("cannot start decompression: out of memory");
     if (!broken_.ok()) return broken_;
     stream_.next_out = reinterpret_cast<Bytef*>(out.data());
     stream_.avail_out = static_cast<uInt>(std::min<size_t>(out.size(), 1u << 30));
@@ -66,8 +64,7 @@ class GzipReader final : public ByteReader {
       if (stream_.avail_in == 0) {
         FW_ASSIGN_OR_RETURN(const size_t n, file_->Read(input_));
         if (n == 0) {
-          if (!between_)
-            broken_ = absl::DataLossError(fmt::format("the gzip stream of {} is cut", path_));
+          if (!between_) broken_ = DataLoss("the gzip stream of {} is cut", path_);
           break;
         }
         stream_.next_in = reinterpret_cast<Bytef*>(input_.data());
@@ -77,17 +74,15 @@ class GzipReader final : public ByteReader {
       const int code = inflate(&stream_, Z_NO_FLUSH);
       if (code == Z_STREAM_END) {  // several members may follow each other
         between_ = true;
-        if (inflateReset(&stream_) != Z_OK)
-          return absl::InternalError("cannot reset decompression");
+        if (inflateReset(&stream_) != Z_OK) return Internal("cannot reset decompression");
         ++members_;
       } else if (code != Z_OK && code != Z_BUF_ERROR) {
         // Zeros and other padding after the last member are no loss.
         if (members_ > 0 && stream_.total_out == 0) {
           at_end_ = true;
         } else {
-          broken_ =
-              absl::DataLossError(fmt::format("the gzip stream of {} is broken: {}", path_,
-                                              stream_.msg != nullptr ? stream_.msg : "bad data"));
+          broken_ = DataLoss("the gzip stream of {} is broken: {}", path_,
+                             stream_.msg != nullptr ? stream_.msg : "bad data");
         }
         break;
       }
@@ -113,14 +108,14 @@ class GzipReader final : public ByteReader {
 StatusOr<std::unique_ptr<ByteReader>> OpenPlain(const std::string& path, const WorkGuard* guard) {
   const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   if (fd < 0) {
-    const std::string message = fmt::format("cannot open {}: {}", path, std::strerror(errno));
-    return errno == ENOENT ? Status(absl::NotFoundError(message))
-                           : Status(absl::InvalidArgumentError(message));
+    return StatusOf(
+        errno == ENOENT ? absl::StatusCode::kNotFound : absl::StatusCode::kInvalidArgument,
+        {"cannot open " + path, std::strerror(errno), ""});
   }
   struct stat info {};
   if (::fstat(fd, &info) != 0 || S_ISDIR(info.st_mode)) {
     ::close(fd);
-    return absl::InvalidArgumentError(fmt::format("cannot read {}: it is no file", path));
+    return InvalidArgument("cannot read {}: it is no file", path);
   }
   return std::make_unique<FileReader>(fd, static_cast<uint64_t>(info.st_size), path, guard);
 }

@@ -135,9 +135,9 @@ class Importing {
     rank_->trace.file_bytes = blocks_.stored_bytes();
     rank_->trace.text_bytes = blocks_.text_bytes();
     if (!header_.events_seen())
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "{} holds no trace: {}; give the JSON that torch.profiler's export_chrome_trace() wrote",
-          path, rank_->trace.text_bytes == 0 ? "it is empty" : "it has no list of events"));
+          path, rank_->trace.text_bytes == 0 ? "it is empty" : "it has no list of events");
     KinetoLossCounts losses = table_.losses();
     for (size_t i = 0; i < losses.size(); ++i) losses[i] += header_losses_[i];
     if (!blocks_.stream_error().ok()) ++losses[static_cast<size_t>(KinetoLoss::kGzipBroken)];
@@ -221,9 +221,9 @@ class Importing {
     const uint64_t rows =
         trace.events.size() + trace.memory.size() + trace.counters.size() + table_.flows().size();
     if (rows > options_.max_events) {
-      return absl::ResourceExhaustedError(
-          fmt::format("the trace has more than {} events; trace fewer steps, or raise the limit",
-                      options_.max_events));
+      return ResourceExhausted(
+          "the trace has more than {} events; trace fewer steps, or raise the limit",
+          options_.max_events);
     }
     if (options_.guard != nullptr) {
       const StringPool& names = rank_->names;

@@ -89,9 +89,9 @@ Status KinetoBlocks::Fill(KinetoBlock* block, size_t bytes) {
     block->size += *got;
     if (guard_ != nullptr) FW_RETURN_IF_ERROR(guard_->TakeText(*got));
     if (text_bytes_.fetch_add(*got) + *got > max_text_bytes_)
-      return absl::ResourceExhaustedError(fmt::format(
+      return ResourceExhausted(
           "the trace has more than {} bytes of text; trace fewer steps, or raise the limit",
-          max_text_bytes_));
+          max_text_bytes_);
   }
   return absl::OkStatus();
 }

@@ -63,8 +63,7 @@ class Search {
     std::error_code error;
     const fs::file_status status = fs::status(path, error);
     if (error || !fs::exists(status)) {
-      if (named)
-        Fail(path, absl::NotFoundError(fmt::format("no such file or folder: {}", path.string())));
+      if (named) Fail(path, NotFound("no such file or folder: {}", path.string()));
       return;
     }
     if (fs::is_directory(status)) {
@@ -93,10 +92,10 @@ class Search {
       inputs.push_back(
           {path.string(), importer, static_cast<uint64_t>(fs::file_size(path, error))});
     } else if (named) {
-      Fail(path, absl::InvalidArgumentError(fmt::format(
-                     "{} is no trace that flopwatch knows: {}", path.string(),
-                     prefix->empty() ? "it is empty"
-                                     : "it begins like none of them; it reads " + KnownFormats())));
+      Fail(path, InvalidArgument("{} is no trace that flopwatch knows: {}", path.string(),
+                                 prefix->empty()
+                                     ? "it is empty"
+                                     : "it begins like none of them; it reads " + KnownFormats()));
     }
   }
 
@@ -292,9 +291,8 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
   const std::vector<Input>& inputs = search.inputs;
   if (inputs.empty()) {
     if (!out.failures.empty()) return out.failures.front().status;
-    return absl::NotFoundError(fmt::format("no trace in {}; flopwatch reads {}",
-                                           paths.empty() ? "no path" : paths.front(),
-                                           KnownFormats()));
+    return NotFound("no trace in {}; flopwatch reads {}", paths.empty() ? "no path" : paths.front(),
+                    KnownFormats());
   }
   std::vector<StatusOr<std::vector<ImportedRank>>> imported = ImportAll(inputs, options);
   if (guard != nullptr && guard->ended()) return guard->status();
@@ -320,7 +318,7 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
   std::ranges::sort(out.failures, {}, &LoadFailure::path);
   if (out.set.ranks.empty()) {
     if (!out.failures.empty()) return out.failures.front().status;
-    return absl::NotFoundError("none of the asked ranks is in these traces");
+    return NotFound("none of the asked ranks is in these traces");
   }
   DropOlderAscendProfiles(&out.set.ranks);
   NumberRanks(options.rank_of_name, &out.set.ranks);

@@ -80,9 +80,9 @@ class NsightExport {
 
   StatusOr<std::vector<ImportedRank>> Read() {
     if (!db_->has_table(kKernels) && !db_->has_table(kNvtx) && !db_->has_table(kRuntime))
-      return absl::InvalidArgumentError(fmt::format(
+      return InvalidArgument(
           "{} has no table {}, {} or {}: export the report with 'nsys export --type sqlite'", path_,
-          kKernels, kRuntime, kNvtx));
+          kKernels, kRuntime, kNvtx);
     ReadFacts();
     Scan("StringIds", {"id", "value"}, [&](const auto& r) {
       const std::string_view text = r.text(1).substr(0, kMaxNameBytes);
@@ -478,10 +478,10 @@ class NsightExport {
     }
     std::ranges::sort(order);
     if (order.empty()) {
-      return absl::InvalidArgumentError(
-          fmt::format("{} holds no kernel, no call and no range: nothing was recorded, or the "
-                      "export broke off{}",
-                      path_, losses_.empty() ? "" : " (" + losses_.front().explain + ")"));
+      return InvalidArgument(
+          "{} holds no kernel, no call and no range: nothing was recorded, or the "
+          "export broke off{}",
+          path_, losses_.empty() ? "" : " (" + losses_.front().explain + ")");
     }
     std::vector<ImportedRank> out;
     for (auto& [key, p] : order) {

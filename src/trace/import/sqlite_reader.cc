@@ -113,15 +113,15 @@ StatusOr<std::unique_ptr<SqliteReader>> SqliteReader::Open(const std::string& pa
   reader->guard_ = guard;
   std::error_code error;
   reader->file_bytes_ = static_cast<uint64_t>(std::filesystem::file_size(path, error));
-  if (error) return absl::NotFoundError(fmt::format("cannot open {}: {}", path, error.message()));
+  if (error) return NotFound("cannot open {}: {}", path, error.message());
   reader->unread_log_ = std::filesystem::file_size(path + "-wal", error) > 0 && !error;
   const int opened = sqlite3_open_v2(
       UriOf(path).c_str(), &reader->db_,
       SQLITE_OPEN_READONLY | SQLITE_OPEN_URI | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_PRIVATECACHE,
       nullptr);
   if (opened != SQLITE_OK)
-    return absl::InvalidArgumentError(
-        fmt::format("cannot open {} as an SQLite database: {}", path, sqlite3_errstr(opened)));
+    return InvalidArgument("cannot open {} as an SQLite database: {}", path,
+                           sqlite3_errstr(opened));
   sqlite3* const db = reader->db_;
   sqlite3_db_config(db, SQLITE_DBCONFIG_DEFENSIVE, 1, nullptr);
   sqlite3_db_config(db, SQLITE_DBCONFIG_TRUSTED_SCHEMA, 0, nullptr);
@@ -150,11 +150,11 @@ SqliteReader::~SqliteReader() { sqlite3_close(db_); }
 Status SqliteReader::ReadSchema() {
   const auto broken = [&](int code) {
     return code == SQLITE_NOTADB
-               ? absl::InvalidArgumentError(fmt::format("{} is no SQLite database", path_))
-               : absl::DataLossError(fmt::format(
+               ? InvalidArgument("{} is no SQLite database", path_)
+               : DataLoss(
                      "cannot read the tables of {}: {}; export it again, or repair it with "
                      "'sqlite3 FILE .recover'",
-                     path_, sqlite3_errstr(code)));
+                     path_, sqlite3_errstr(code));
   };
   std::vector<std::string> names;
   {
@@ -208,8 +208,7 @@ Status SqliteReader::Scan(std::string_view table, std::span<const std::string_vi
   }
   sql += "NULL FROM " + Quoted(table) + " NOT INDEXED";
   const auto broken = [&](int64_t rows, std::string_view why) {
-    return absl::DataLossError(
-        fmt::format("{}: table {} cannot be read beyond row {}: {}", path_, table, rows, why));
+    return DataLoss("{}: table {} cannot be read beyond row {}: {}", path_, table, rows, why);
   };
   Statement scan;
   int code = sqlite3_prepare_v2(db_, sql.c_str(), -1, &scan.handle, nullptr);

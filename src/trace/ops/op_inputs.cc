@@ -8,7 +8,7 @@ namespace {
 constexpr size_t kMaxValueBytes = 4096;
 
 Status Unreadable(std::string_view what) {
-  return absl::InvalidArgumentError("the recorded " + std::string(what) + " cannot be read");
+  return InvalidArgument("the recorded {} cannot be read", what);
 }
 
 // One pass, no recursion: at most three levels of brackets.

@@ -72,7 +72,7 @@ class Analysis {
       if (Status status = AddRank(rank); !status.ok()) return status;
     }
     if (!any)
-      return absl::FailedPreconditionError(
+      return FailedPrecondition(
           "not computable: no rank of this trace has GPU work (kernels, copies or fills)");
     AddOperators();
     AddUncounted();
@@ -85,24 +85,22 @@ class Analysis {
   Status Check() const {
     for (const auto& [precision, tflops] : options_.peak_tflops) {
       if (!std::isfinite(tflops) || tflops <= 0 || tflops > 1e9)
-        return absl::InvalidArgumentError(fmt::format("a peak of {} TFLOP/s cannot be", tflops));
+        return InvalidArgument("a peak of {} TFLOP/s cannot be", tflops);
       if (precision.empty()) continue;
       bool known = false;
       for (size_t i = 1; i < kPayCount; ++i)
         known |=
             PayName(static_cast<Pay>(i)) == precision && static_cast<Pay>(i) != Pay::kFp32OrTf32;
       if (!known)
-        return absl::InvalidArgumentError(
-            fmt::format("no precision '{}'; known are fp64, fp32, tf32, bf16, fp16, fp8, int8, fp4",
-                        precision));
+        return InvalidArgument(
+            "no precision '{}'; known are fp64, fp32, tf32, bf16, fp16, fp8, int8, fp4", precision);
     }
     if (options_.tensor_clock_mhz &&
         !(*options_.tensor_clock_mhz > 0 && *options_.tensor_clock_mhz < 1e5)) {
-      return absl::InvalidArgumentError("the tensor clock is given in MHz, above 0");
+      return InvalidArgument("the tensor clock is given in MHz, above 0");
     }
     for (const int32_t rank : options_.only_ranks)
-      if (set_.FindRank(rank) == nullptr)
-        return absl::NotFoundError(fmt::format("no rank {} in this trace", rank));
+      if (set_.FindRank(rank) == nullptr) return NotFound("no rank {} in this trace", rank);
     return absl::OkStatus();
   }
 

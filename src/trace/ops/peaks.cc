@@ -55,10 +55,9 @@ StatusOr<PeakRange> OfAccelerator(const Accelerator& a, const Device* device, Pa
   for (const auto& [of, precision] : kOfTable)
     if (pay == of) return FromTable(a, precision);
   if (pay != Pay::kFp32 && pay != Pay::kFp32OrTf32)
-    return absl::FailedPreconditionError("neither types nor the kernel's name tell the precision");
+    return FailedPrecondition("neither types nor the kernel's name tell the precision");
   const auto vector = VectorFp32(a, device);
-  if (!vector)
-    return absl::FailedPreconditionError(fmt::format("no FP32 peak is known for {}", a.model));
+  if (!vector) return FailedPrecondition("no FP32 peak is known for {}", a.model);
   if (pay == Pay::kFp32) return *vector;
   const StatusOr<PeakRange> tf32 = FromTable(a, Precision::kTf32);
   if (!tf32.ok()) return *vector;  // a chip without TF32
@@ -131,19 +130,20 @@ StatusOr<Peaks> Peaks::Of(const RankTrace& rank, int32_t device_id, const OpsOpt
                                                                    : &rank.devices.front();
   Peaks out;
   const Accelerator* accelerator = nullptr;
-  std::string why;
+  Status unknown;  // why the accelerator is not known
   if (!options.gpu.empty()) {
     StatusOr<const Accelerator*> found = catalog.Find(options.gpu);
     if (!found.ok()) return found.status();
     accelerator = *found;
   } else if (device == nullptr || device->name.empty()) {
-    why = "the trace does not name its GPU: give --gpu or --peak-tflops";
+    unknown = FailedPrecondition("the trace does not name its GPU; give --gpu or --peak-tflops");
   } else {
     const StatusOr<const Accelerator*> found = catalog.Find(device->name);
     if (found.ok())
       accelerator = *found;
     else
-      why = std::string(found.status().message()) + "; give --gpu or --peak-tflops";
+      unknown = Advise(WithCode(found.status(), absl::StatusCode::kFailedPrecondition),
+                       "give --gpu or --peak-tflops");
     out.gpu_ = device->name;
   }
   if (accelerator != nullptr) out.gpu_ = accelerator->model;
@@ -186,8 +186,10 @@ StatusOr<Peaks> Peaks::Of(const RankTrace& rank, int32_t device_id, const OpsOpt
     } else if (accelerator != nullptr) {
       out.of_[i] = OfAccelerator(*accelerator, device, pay);
     } else {
-      out.of_[i] = absl::FailedPreconditionError(
-          ascend ? "info.json does not give the chip's cores and clock; give --peak-tflops" : why);
+      out.of_[i] = ascend ? FailedPrecondition(
+                                "info.json does not give the chip's cores and clock; give "
+                                "--peak-tflops")
+                          : unknown;
     }
   }
   return out;

@@ -158,7 +158,7 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
   out.ranks.resize(set.ranks.size());
   std::vector<std::vector<ReportStep>> steps(set.ranks.size());
   StatusOr<AnalysisTables> stragglers =
-      absl::FailedPreconditionError("not computable: one rank alone has nobody to wait for");
+      FailedPrecondition("not computable: one rank alone has nobody to wait for");
   std::vector<std::function<void()>> tasks;
   tasks.push_back([&] { out.findings = FindAll(input); });
   for (size_t i = 0; i < set.ranks.size(); ++i) {
@@ -179,7 +179,7 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
       }
     });
   }
-  StatusOr<OpsReport> ops = absl::FailedPreconditionError("");
+  StatusOr<OpsReport> ops = FailedPrecondition("");
   tasks.push_back([&] {
     OpsOptions of;
     of.kernel_rows = false;
