@@ -88,6 +88,7 @@ void Look::StepBack(Micros now) {
     std::erase_if(*ring, [now](const Past& past) { return past.to > now; });
   };
   drop(&fleet_);
+  reports_.StepBack(now);
   for (auto& [key, ring] : jobs_) drop(&ring);
   for (Board& board : boards_) {
     board.xid_at = std::min(board.xid_at, now);
@@ -360,8 +361,10 @@ void Look::TakeJobs(Micros now, Round* round) {
             static_cast<float>(power), static_cast<float>(duty)},
            kBaselineReach);
     SetBaseline(ring, now, row, &out);
+    SetReports(record->key, now, row, &out);
     ++row;
   }
+  if (full) reports_.Expire(now);
   // Jobs without a row for two hours and more are over.
   for (auto& [key, ring] : jobs_)
     if (!ring.empty() && ring.back().to >= now - kBaselineReach) rings.try_emplace(key, ring);
@@ -369,6 +372,27 @@ void Look::TakeJobs(Micros now, Round* round) {
   out.keys.resize(row);
   for (std::vector<double>& column : out.columns)
     if (!column.empty()) column.resize(row);
+}
+
+void Look::SetReports(std::string_view job, Micros now, size_t row, Subjects* out) const {
+  const Reports::Of of = reports_.Get(job, now);
+  const std::pair<Quantity, double> values[] = {
+      {Quantity::kJobReportAge, of.age_s},
+      {Quantity::kJobReportInterval, of.interval_s},
+      {Quantity::kJobProgressAge, of.progress_s},
+      {Quantity::kJobTokens, of.tokens_per_s},
+      {Quantity::kJobBaselineTokens, of.usual_tokens_per_s},
+      {Quantity::kJobMfu, of.mfu},
+      {Quantity::kJobBaselineMfu, of.usual_mfu},
+      {Quantity::kJobReportWindows, of.windows},
+      {Quantity::kJobLoss, of.loss},
+      {Quantity::kJobBaselineLoss, of.usual_loss},
+      {Quantity::kJobLossSpread, of.loss_spread},
+      {Quantity::kJobGradNorm, of.grad_norm},
+      {Quantity::kJobBaselineGradNorm, of.usual_grad_norm},
+      {Quantity::kJobNotFinite, of.not_finite},
+  };
+  for (const auto& [quantity, value] : values) out->Set(quantity, row, value);
 }
 
 void Look::SetBaseline(const Ring& ring, Micros now, size_t row, Subjects* out) {

@@ -13,6 +13,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
+#include "alerts/reports.h"
 #include "alerts/round.h"
 #include "base/json_read.h"
 #include "query/memory.h"
@@ -35,6 +36,11 @@ class Look {
  public:
   // `memory` has a live state, and outlives this.
   explicit Look(const query::Memory* memory) : memory_(*memory) {}
+
+  // What a job says of itself. In the order of time; before the round that is to see it.
+  void Hear(std::string_view job, const telemetry::ApplicationSample& sample) {
+    reports_.Add(job, sample);
+  }
 
   // Fills `round` with what is known at `now`. The round refers to this until the next call.
   void Take(Micros now, Round* round);
@@ -87,6 +93,7 @@ class Look {
   void SetTroubles(size_t row, const ingest::GpuNow& gpu, Micros now, Board* board, Subjects* out);
   void TakeNodes(Micros now, Round* round);
   void TakeJobs(Micros now, Round* round);
+  void SetReports(std::string_view job, Micros now, size_t row, Subjects* out) const;
   static void SetBaseline(const Ring& ring, Micros now, size_t row, Subjects* out);
   void TakeFleet(Micros now, Round* round);
   static void Keep(Ring* ring, const Past& past, Micros reach);
@@ -102,6 +109,7 @@ class Look {
   absl::flat_hash_map<std::string, int32_t> xids_;  // of a state: by UUID
   absl::flat_hash_map<std::string, Ring> jobs_;     // by key
   Ring fleet_;
+  Reports reports_;
   Micros last_ = 0;    // the last look
   Micros window_ = 0;  // the last that is in the rings; end
   Micros growth_ = 0;  // the piece of kNews that growth is of

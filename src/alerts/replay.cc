@@ -153,6 +153,22 @@ class Feed {
 
 }  // namespace
 
+StatusOr<std::vector<Said>> ReportsOf(const query::Query& query, store::Window window) {
+  const ingest::ApplicationIntake& known = query.memory().applications();
+  absl::flat_hash_map<int32_t, std::string> job_of;  // by claim
+  for (const std::string& job : known.Jobs())
+    for (const telemetry::ApplicationClaim& claim : known.ClaimsOf(job)) job_of[claim.id] = job;
+  std::vector<Said> out;
+  if (job_of.empty()) return out;
+  FW_ASSIGN_OR_RETURN(const auto samples,
+                      query.store().ApplicationSamples(window, {}, kMaxReports));
+  out.reserve(samples.size());
+  for (const telemetry::ApplicationSample& s : samples)
+    if (const auto job = job_of.find(s.claim); job != job_of.end())
+      out.emplace_back(job->second, s);
+  return out;
+}
+
 StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& options) {
   const store::Window window = options.window;
   if (window.to <= window.from || window.to - window.from > kMaxReplay)
@@ -185,9 +201,16 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
   for (Micros at = now; at < window.to; at += chunk) {
     const Micros end = std::min(at + chunk, window.to);
     FW_RETURN_IF_ERROR(feed.Read({at, end}));
+    FW_ASSIGN_OR_RETURN(const std::vector<Said> said, ReportsOf(query, {at, end}));
+    size_t heard = 0;
+    const auto hear_until = [&](Micros ts) {
+      for (; heard < said.size() && said[heard].second.ts <= ts; ++heard)
+        look.Hear(said[heard].first, said[heard].second);
+    };
     if (feed.count() == 0) continue;  // before the first row there is nothing to look at
     for (now = std::max(now, FloorTo(at, options.interval)); now < end; now += options.interval) {
       feed.GiveUntil(now);
+      hear_until(now);
       if (live.newest() == 0) continue;
       look.Take(now, &round);
       engine.Run(round);
@@ -195,6 +218,7 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
       if (now - expired >= kMicrosPerMinute) live.Expire(), expired = now;
     }
     feed.GiveUntil(end);
+    hear_until(end);
   }
   for (const Alert* alert : engine.Alerts(/*resolved=*/true))
     if (alert->until == 0 || alert->until > window.from) out.alerts.push_back(*alert);

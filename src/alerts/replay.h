@@ -6,10 +6,13 @@
 #pragma once
 
 #include <functional>
+#include <string>
+#include <utility>
 #include <vector>
 
 #include "alerts/engine.h"
 #include "query/query.h"
+#include "telemetry/application.h"
 
 namespace flopwatch::alerts {
 
@@ -27,6 +30,12 @@ struct Replayed {
   uint64_t rows = 0, rounds = 0;
   Micros first = 0;  // of the rows that were read, which begin before the window: baselines
 };
+
+// What jobs said of themselves in a window, in the order of time; of more than kMaxReports the
+// first.
+using Said = std::pair<std::string, telemetry::ApplicationSample>;  // the job, and what
+inline constexpr uint64_t kMaxReports = 1'000'000;
+StatusOr<std::vector<Said>> ReportsOf(const query::Query& query, store::Window window);
 
 // InvalidArgument: the window is empty or longer than kMaxReplay. Takes as long as reading its rows
 // and about as much again.

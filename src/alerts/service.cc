@@ -26,6 +26,7 @@ constexpr Micros kTick = 100 * kMicrosPerMilli;
 
 Service::Service(ServiceOptions options, const query::Memory* memory)
     : options_(WithInterval(std::move(options))),
+      memory_(*memory),
       look_(memory),
       engine_(options_.rules, options_.engine) {}
 
@@ -44,6 +45,7 @@ StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options,
     service->lines_.push_back(std::move(line));
   }
   FW_RETURN_IF_ERROR(service->Restore());
+  service->Recall();
   Service* const s = service.get();
   for (auto& line : s->lines_) {
     Line* const of = line.get();
@@ -59,6 +61,16 @@ Service::~Service() {
   for (auto& line : lines_) line->thread.request_stop();
   for (auto& line : lines_) line->thread = {};
   Save().IgnoreError();  // which is logged
+}
+
+// Without it nothing is wrong: what is usual of a job's reports is known again after a while.
+void Service::Recall() {
+  if (!options_.recall) return;
+  const MutexLock round(round_mutex_);
+  const Status status =
+      options_.recall([this](std::string_view job, const telemetry::ApplicationSample& sample)
+                          FW_REQUIRES(round_mutex_) { look_.Hear(job, sample); });
+  if (!status.ok()) LogWarn("alerts begin without what jobs said before: {}", MessageOf(status));
 }
 
 Status Service::Restore() {
@@ -115,6 +127,8 @@ void Service::RunOnce() {
   const Micros begun = MonotonicNow();
   {
     const MutexLock round(round_mutex_);
+    memory_.applications().News(&heard_, [this](const auto& job, const auto& sample) FW_REQUIRES(
+                                             round_mutex_) { look_.Hear(job, sample); });
     look_.Take(Clock(), &round_);
     std::map<std::string, double, std::less<>> baselines = look_.Baselines(round_);
     const MutexLock lock(mutex_);

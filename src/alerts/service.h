@@ -32,6 +32,10 @@ struct ServiceOptions {
   Micros interval = 15 * kMicrosPerSecond;
   std::string state_file;         // "" = nothing outlives the process
   std::function<Micros()> clock;  // empty: Now()
+  // Gives what jobs said of themselves before, in the order of time, as far as their baselines
+  // reach (kBaselineReach); asked once, at the start. Empty: nothing was said.
+  using Heard = std::function<void(std::string_view job, const telemetry::ApplicationSample&)>;
+  std::function<Status(const Heard&)> recall;
 };
 
 // Of one receiver.
@@ -89,6 +93,7 @@ class Service {
 
   Service(ServiceOptions options, const query::Memory* memory);
   Status Restore();
+  void Recall();
   void Loop(std::stop_token stop);
   void Deliver(Line* line, std::stop_token stop);
   // True: the transitions are out of the way.
@@ -101,9 +106,11 @@ class Service {
   Micros Clock() const { return options_.clock ? options_.clock() : Now(); }
 
   const ServiceOptions options_;
+  const query::Memory& memory_;
   Mutex round_mutex_;  // one round, or one writing of the state; before mutex_
   Look look_ FW_GUARDED_BY(round_mutex_);
   Round round_ FW_GUARDED_BY(round_mutex_);
+  uint64_t heard_ FW_GUARDED_BY(round_mutex_) = 0;  // of ApplicationIntake::News()
   Micros saved_ FW_GUARDED_BY(round_mutex_) = 0;
   mutable Mutex mutex_;
   Engine engine_ FW_GUARDED_BY(mutex_);

@@ -49,10 +49,13 @@ class Reader {
         FW_RETURN_IF_ERROR(SetTime(value, at, &sample.ts));
         continue;
       }
-      const std::optional<double> number = value.number();
+      std::optional<double> number = value.number();
+      // JSON has no such numbers: the word, where it may be one.
+      const auto field = telemetry::FindApplicationField(key);
+      if (!number.has_value() && field.has_value() && telemetry::MayBeNotFinite(*field))
+        number = telemetry::ReadNotFinite(value.text());
       const bool known = key == "step" || key == "span_s" || key == "mfu_percent" ||
-                         key == "hfu_percent" || key == "tokens_per_s_per_gpu" ||
-                         telemetry::FindApplicationField(key).has_value();
+                         key == "hfu_percent" || key == "tokens_per_s_per_gpu" || field.has_value();
       if (!known) return Unknown(key, at);
       if (!number.has_value()) return InvalidArgument("{}: is not a number", at);
       if (key == "step") {
@@ -74,7 +77,7 @@ class Reader {
       } else if (key == "tokens_per_s_per_gpu") {
         per_gpu = *number;
       } else {
-        sample[*telemetry::FindApplicationField(key)] = *number;
+        sample[*field] = *number;
       }
     }
     if (per_gpu.has_value()) {

@@ -53,8 +53,8 @@ Json Convert(const boost::json::value& v) {
 
 const Json kNull;
 
-// Infinity, -Infinity and NaN outside of strings become null.
-std::string WithoutPythonConstants(std::string_view text) {
+// Infinity, -Infinity and NaN outside of strings become null, or these words as text.
+std::string WithoutPythonConstants(std::string_view text, bool as_text) {
   std::string out;
   out.reserve(text.size());
   bool in_string = false;
@@ -64,7 +64,11 @@ std::string WithoutPythonConstants(std::string_view text) {
       bool found = false;
       for (const std::string_view constant : {"-Infinity", "Infinity", "NaN"}) {
         if (text.substr(i, constant.size()) != constant) continue;
-        out += "null";
+        if (as_text) {
+          out.append("\"").append(constant).append("\"");
+        } else {
+          out += "null";
+        }
         i += constant.size() - 1;
         found = true;
         break;
@@ -107,8 +111,8 @@ StatusOr<Json> Json::Parse(std::string_view text, const JsonLimits& limits) {
   }
   text = WithoutByteOrderMark(text);
   std::string rewritten;
-  if (limits.python_constants) {
-    rewritten = WithoutPythonConstants(text);
+  if (limits.python_constants || limits.python_constants_as_text) {
+    rewritten = WithoutPythonConstants(text, limits.python_constants_as_text);
     text = rewritten;
   }
   boost::json::parse_options options;

@@ -26,6 +26,7 @@ struct JsonLimits {
   // Python writes Infinity, -Infinity and NaN, which JSON does not have; with this they read as
   // null (absent).
   bool python_constants = false;
+  bool python_constants_as_text = false;  // or as the texts "NaN", "Infinity", "-Infinity"
 };
 
 class Json {

@@ -350,7 +350,24 @@ Status ApplicationIntake::Store(Job* job, size_t claim, Samples fresh, Micros no
   if (job->recent.size() + fresh.size() > kRecentPerJob) job->recent.clear();
   for (const ApplicationSample& s : fresh)
     if (job->recent.size() < kRecentPerJob) job->recent.emplace(KeyOf(s), s.claim);
+  const std::string& key = index().claims[claim].job;
+  const MutexLock lock(news_mutex_);
+  for (const ApplicationSample& s : fresh) news_.emplace_back(key, s);
+  news_end_ += fresh.size();
+  while (news_.size() > kNewsKept) news_.pop_front();
   return absl::OkStatus();
+}
+
+void ApplicationIntake::News(uint64_t* seen, Heard heard) const {
+  std::vector<std::pair<std::string, ApplicationSample>> news;
+  {
+    const MutexLock lock(news_mutex_);
+    const uint64_t begin = news_end_ - news_.size();
+    const uint64_t from = std::clamp(*seen, begin, news_end_);
+    news.assign(news_.begin() + static_cast<ptrdiff_t>(from - begin), news_.end());
+    *seen = news_end_;
+  }
+  for (const auto& [job, sample] : news) heard(job, sample);
 }
 
 void ApplicationIntake::Refuse(ApplicationSource source, ApplicationRefusal reason) {

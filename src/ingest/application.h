@@ -21,6 +21,7 @@
 
 #include <array>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -33,6 +34,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "base/mutex.h"
 #include "base/status.h"
@@ -53,6 +55,7 @@ struct ApplicationLimits {
 };
 inline constexpr Micros kMaxSampleGap = 10 * kMicrosPerMinute;
 inline constexpr Micros kSpeakerSilence = 5 * kMicrosPerMinute;
+inline constexpr size_t kNewsKept = 50'000;  // samples
 
 // Samples that say they are from later than this after the clock are refused.
 inline constexpr Micros kFutureLimit = kMicrosPerHour;
@@ -107,6 +110,11 @@ class ApplicationIntake {
   // samples are kept, so that the store is asked for little, and at most once a day. What comes
   // again is a new claim.
   StatusOr<std::vector<int32_t>> Forget(Micros before);
+
+  // What was stored since the last call with the same `*seen` (0 at first), in the order of
+  // storing: of much at once the newest kNewsKept alone. For who follows what jobs say now.
+  using Heard = absl::FunctionRef<void(std::string_view job, const telemetry::ApplicationSample&)>;
+  void News(uint64_t* seen, Heard heard) const;
 
   std::vector<telemetry::ApplicationClaim> ClaimsOf(std::string_view job) const;
   std::vector<std::string> Jobs() const;
@@ -190,6 +198,10 @@ class ApplicationIntake {
   absl::flat_hash_set<int32_t> used_ FW_GUARDED_BY(adding_);
   bool looking_ FW_GUARDED_BY(adding_) = false;
   int64_t forgotten_day_ FW_GUARDED_BY(adding_) = 0;
+
+  mutable Mutex news_mutex_;
+  std::deque<std::pair<std::string, telemetry::ApplicationSample>> news_ FW_GUARDED_BY(news_mutex_);
+  uint64_t news_end_ FW_GUARDED_BY(news_mutex_) = 0;  // samples there ever were
 
   struct Pending {
     telemetry::ApplicationClaim claim;

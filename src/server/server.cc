@@ -117,6 +117,16 @@ Status Server::Parts::StartAlerts() {
   alerts::ServiceOptions of = *options.alerting;
   of.state_file = options.store.directory + "/alerts.json";
   of.clock = [this] { return ingest->options.Clock(); };
+  of.recall = [this](const alerts::ServiceOptions::Heard& heard) -> Status {
+    const query::Query query(store.get(), memory.get());
+    const Micros now = ingest->options.Clock();
+    constexpr Micros kPart = 10 * kMicrosPerMinute;  // bounds what is in memory at once
+    for (Micros at = now - alerts::kBaselineReach; at < now; at += kPart) {
+      FW_ASSIGN_OR_RETURN(const auto said, alerts::ReportsOf(query, {at, at + kPart}));
+      for (const auto& [job, sample] : said) heard(job, sample);
+    }
+    return absl::OkStatus();
+  };
   FW_ASSIGN_OR_RETURN(alert_service, alerts::Service::Start(std::move(of), memory.get()));
   return absl::OkStatus();
 }

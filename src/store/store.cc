@@ -1,6 +1,7 @@
 #include "store/store.h"
 
 #include <algorithm>
+#include <cmath>
 
 namespace flopwatch::store {
 
@@ -31,7 +32,7 @@ void ApplicationSums::Add(const telemetry::ApplicationSample& sample) {
   one.last_ts = sample.ts;
   one.first_step = one.last_step = sample.step;
   for (size_t f = 0; f < telemetry::kApplicationFields; ++f) {
-    if (!sample.values[f].has_value()) continue;
+    if (!sample.values[f].has_value() || !std::isfinite(*sample.values[f])) continue;
     one.fields[f] = {1, *sample.values[f] * s, s, *sample.values[f], sample.ts};
   }
   *this += one;

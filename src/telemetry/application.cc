@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/text.h"
 
@@ -103,6 +104,18 @@ std::optional<ApplicationField> FindApplicationField(std::string_view column) {
   return std::nullopt;
 }
 
+std::optional<double> ReadNotFinite(std::string_view text) {
+  const size_t begin = text.find_first_not_of(" \t");
+  if (begin == std::string_view::npos) return std::nullopt;
+  std::string word = LowerCase(text.substr(begin, 10));
+  word.resize(std::min(word.find_first_not_of("-+abcdefghijklmnopqrstuvwxyz"), word.size()));
+  const double sign = word.starts_with('-') ? -1 : 1;
+  if (word.starts_with('-') || word.starts_with('+')) word.erase(0, 1);
+  if (word == "nan") return std::numeric_limits<double>::quiet_NaN();
+  if (word == "inf" || word == "infinity") return sign * std::numeric_limits<double>::infinity();
+  return std::nullopt;
+}
+
 bool ApplicationSample::empty() const {
   return std::none_of(values.begin(), values.end(), [](const auto& v) { return v.has_value(); });
 }
@@ -141,6 +154,7 @@ Status CheckSample(const ApplicationSample& sample) {
   for (size_t f = 0; f < kApplicationFields; ++f) {
     if (!sample.values[f].has_value()) continue;
     const double v = *sample.values[f];
+    if (!std::isfinite(v) && MayBeNotFinite(static_cast<ApplicationField>(f))) continue;
     if (!std::isfinite(v)) return Bad(kFields[f].column, "is not a finite number");
     if (v < kFields[f].min || v > kFields[f].max) {
       return Bad(kFields[f].column,

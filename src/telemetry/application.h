@@ -86,6 +86,15 @@ struct ApplicationFieldSpec {
 };
 const ApplicationFieldSpec& SpecOf(ApplicationField field);
 std::optional<ApplicationField> FindApplicationField(std::string_view column);
+// Of loss and gradient norm NaN and infinities are kept: that a run has diverged is news. Sums and
+// means leave them out.
+constexpr bool MayBeNotFinite(ApplicationField field) {
+  return field == ApplicationField::kLoss || field == ApplicationField::kGradNorm;
+}
+
+// What logs and JSON write where a value is NaN or infinite: "nan", "-Infinity", in any case, as
+// the first word of `text`. Nothing for other texts.
+std::optional<double> ReadNotFinite(std::string_view text);
 
 struct ApplicationSample {
   Micros ts = 0;      // end of the step, or of the last of the steps it stands for
@@ -110,7 +119,8 @@ inline constexpr int64_t kMaxApplicationStep = int64_t{1} << 53;
 // InvalidArgument naming the field: texts too long, with control characters or no UTF-8, counts
 // below 1, a peak that is no peak, a number that is not finite.
 Status CheckClaim(const ApplicationClaim& claim);
-// InvalidArgument naming the field: NaN, infinite, negative or absurd; no value at all; a time
+// InvalidArgument naming the field: NaN or infinite (but MayBeNotFinite), negative or absurd; no
+// value at all; a time
 // before 2000 or after 2200.
 Status CheckSample(const ApplicationSample& sample);
 

@@ -366,6 +366,8 @@ void LogDecoder::SetValues(const LogStep& in, const ApplicationClaim& claim,
     std::optional<double>& v = sample.values[f];
     if (!v.has_value()) continue;
     const ApplicationFieldSpec& spec = SpecOf(static_cast<ApplicationField>(f));
+    const auto field = static_cast<ApplicationField>(f);
+    if (!std::isfinite(*v) && MayBeNotFinite(field)) continue;
     if (!std::isfinite(*v)) {
       Refuse(LogRefusal::kNotFinite, fmt::format("{} of {}", spec.column, NameOf(in.step)));
       v.reset();

@@ -46,7 +46,7 @@ class JsonLog : public LogLines {
     const auto json = Json::Parse(line, {.max_bytes = kMaxLogLineBytes,
                                          .max_depth = 8,
                                          .what = "a line",
-                                         .python_constants = true});
+                                         .python_constants_as_text = true});
     if (!json.ok() || !json->is_object()) {
       refuse(LogRefusal::kMalformed, line);
       return Found::kNothing;
@@ -85,9 +85,14 @@ class JsonLog : public LogLines {
     const auto number = value.number();
     const std::string text = number.has_value() ? NumberText(*number) : value.text();
     if (!text.empty() && SetClaimField(normal, text, facts)) return false;
-    if (!number.has_value()) return false;
     const auto key = FindApplicationKey(name);
     if (!key.has_value()) return false;
+    // JSON has no such numbers; who writes it gives the word.
+    if (const auto none = ReadNotFinite(value.text()); none && MayBeNotFinite(key->field)) {
+      (*step)[key->field] = *none;
+      return true;
+    }
+    if (!number.has_value()) return false;
     const auto v = InUnit(*key, *number, unit_);
     if (!v.has_value()) {
       refuse(LogRefusal::kUnitUnclear, name);

@@ -28,12 +28,6 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(" \t") - begin + 1);
 }
 
-bool IsNoNumber(std::string_view value) {
-  const std::string low = LowerCase(value.substr(0, 9));
-  return low.starts_with("nan") || low.starts_with("inf") || low.starts_with("-inf") ||
-         low.starts_with("-nan");
-}
-
 // What a log may say of paths, hosts and keys is nobody's business here.
 bool Private(std::string_view name) {
   for (std::string_view part : {"path", "dir", "file", "key", "token", "wandb", "url", "host",
@@ -101,7 +95,7 @@ class Megatron : public LogLines {
     const auto set = [&](std::optional<double>* to, double factor = 1) {
       if (n.has_value()) {
         *to = *n * factor;
-      } else if (IsNoNumber(value)) {
+      } else if (ReadNotFinite(value)) {
         refuse(LogRefusal::kNotFinite, text);
       }
     };
@@ -121,6 +115,10 @@ class Megatron : public LogLines {
     for (const auto& [name, field] : kFields) {
       if (key != name) continue;
       if (key == "tflops") deepspeed_ = true;
+      if (const auto none = ReadNotFinite(value); none && MayBeNotFinite(field)) {
+        (*step)[field] = *none;
+        return;
+      }
       return set(&(*step)[field]);
     }
   }

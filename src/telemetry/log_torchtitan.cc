@@ -60,11 +60,11 @@ class Torchtitan : public LogLines {
       } else if (n.has_value()) {
         Set(name, *n, value.substr(std::min(end, value.size())).starts_with("%"), sign, step,
             refuse);
-      } else {
-        const size_t word = value.find_first_not_of(' ');
-        const std::string_view rest =
-            word == std::string_view::npos ? std::string_view() : value.substr(word);
-        if (rest.starts_with("nan") || rest.starts_with("inf") || rest.starts_with("-inf"))
+      } else if (const auto none = ReadNotFinite(value)) {
+        const auto key = FindApplicationKey(name);
+        if (key.has_value() && MayBeNotFinite(key->field))
+          (*step)[key->field] = *none;
+        else
           refuse(LogRefusal::kNotFinite, name);
       }
       text = value.substr(n.has_value() ? std::min(end, value.size()) : 0);

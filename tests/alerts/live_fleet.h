@@ -7,6 +7,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,12 @@ struct Shown {
   double xid = 0, throttle = 0, ecc = 0, nvlink = 0;
   std::string job = "7";
   bool silent = false;
+};
+
+// What job 7 says of itself once a minute.
+struct Says {
+  double loss = 2, grad_norm = .5, tokens_per_s = 1e6;
+  int64_t steps = 10;  // further than at the last report
 };
 
 class LiveFleet {
@@ -50,12 +57,15 @@ class LiveFleet {
   Shown& operator[](int gpu) { return shown_[static_cast<size_t>(gpu)]; }
   void All(const Shown& shown) { std::fill(shown_.begin(), shown_.end(), shown); }
 
+  std::optional<Says> says;  // nothing: it says nothing
+
   void SetClock(int64_t seconds) { now_ = seconds; }
   // Scrapes and rounds for so many seconds.
   void Go(int64_t seconds) {
     for (const int64_t end = now_ + seconds; now_ < end;) {
       now_ += kInterval;
       for (int node = 0; node < nodes_; ++node) Scrape(node);
+      if (says.has_value() && now_ % 60 == 0) Say();
       look_->Take(At(now_), &round_);
       engine_->Run(round_);
     }
@@ -78,6 +88,18 @@ class LiveFleet {
   Micros now() const { return At(now_); }
 
  private:
+  void Say() {
+    using telemetry::ApplicationField;
+    telemetry::ApplicationSample sample;
+    sample.ts = At(now_);
+    sample.span_ms = 60'000;
+    sample.step = step_ += says->steps;
+    const double noise = 1 + static_cast<double>(now_ / 60 * 7 % 11 - 5) * 2e-3;
+    sample[ApplicationField::kLoss] = says->loss * noise;
+    sample[ApplicationField::kGradNorm] = says->grad_norm * noise;
+    sample[ApplicationField::kTokensPerS] = says->tokens_per_s * noise;
+    look_->Hear("7", sample);
+  }
   void Scrape(int node) {
     std::string text;
     const auto line = [&](const char* name, int gpu, const Shown& s, double value) {
@@ -110,6 +132,7 @@ class LiveFleet {
   }
 
   const int nodes_, gpus_;
+  int64_t step_ = 0;
   std::atomic<int64_t> now_{0};  // also read by the threads of a service
   std::vector<Shown> shown_;
   std::unique_ptr<ingest::IngestSide> side_;

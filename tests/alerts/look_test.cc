@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 #include "live_fleet.h"
 
 namespace flopwatch::alerts {
@@ -152,6 +154,85 @@ TEST(Look, ADropOfOfuWithinAJob) {
   EXPECT_THAT(fleet.Firing(), IsEmpty());
   fleet.Go(15 * kMinute);
   EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("job_ofu_drop: job 7: OFU while it works")));
+}
+
+TEST(Look, WhatAJobSaysAndIsUsual) {
+  LiveFleet fleet(2, 4);
+  fleet.says = Says{};
+  fleet.Go(3 * kHour);
+  EXPECT_THAT(fleet.Ever(), IsEmpty());
+  EXPECT_NEAR(fleet.Value(Quantity::kJobBaselineLoss), 2, .02);
+  EXPECT_NEAR(fleet.Value(Quantity::kJobTokens), 1e6, 1e4);
+  EXPECT_EQ(fleet.Value(Quantity::kJobReportInterval), 60);
+  EXPECT_EQ(fleet.Value(Quantity::kJobNotFinite), 0);
+  EXPECT_TRUE(std::isnan(fleet.Value(Quantity::kJobMfu))) << "it says none";
+}
+
+TEST(Look, ALossThatIsNoNumber) {
+  LiveFleet fleet(1, 4);
+  fleet.says = Says{};
+  fleet.Go(kHour);
+  fleet.says->loss = std::nan("");
+  fleet.Go(2 * kMinute);
+  fleet.says->loss = 2;  // a step that was left out
+  fleet.Go(30 * kMinute);
+  EXPECT_THAT(fleet.Ever(), IsEmpty());
+  fleet.says->grad_norm = INFINITY;
+  fleet.Go(3 * kMinute);
+  EXPECT_THAT(fleet.Firing(),
+              ElementsAre("job_loss_not_finite: job 7: its loss or gradient norm is no number, 3 "
+                          "reports in a row"));
+  fleet.says->grad_norm = .5;
+  fleet.Go(30 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+}
+
+TEST(Look, ALossThatJumpsAndOneThatFalls) {
+  LiveFleet fleet(1, 4);
+  fleet.says = Says{.loss = 9};
+  for (int k = 0; k < 180; ++k) {  // as it falls at the start of a training
+    fleet.says->loss = 2 + 7 * std::exp(-k / 30.0);
+    fleet.Go(kMinute);
+  }
+  fleet.says->loss = 8;  // one bad value after a checkpoint was read
+  fleet.Go(2 * kMinute);
+  fleet.says->loss = 2;
+  fleet.Go(20 * kMinute);
+  EXPECT_THAT(fleet.Ever(), IsEmpty());
+  fleet.says->loss = 5;
+  fleet.Go(4 * kMinute);
+  EXPECT_THAT(fleet.Firing(),
+              ElementsAre(HasSubstr("job 7: its loss has risen to 4.97, from 2.02")));
+  fleet.says->grad_norm = 20;
+  fleet.Go(5 * kMinute);
+  ASSERT_THAT(fleet.engine().Alerts(false), SizeIs(2));
+  for (const Alert* a : fleet.engine().Alerts(false))
+    EXPECT_EQ(a->inhibited_by.empty(), a->rule == "job_loss_spike") << a->rule;
+}
+
+TEST(Look, FewerTokensAtTheSameLoad) {
+  LiveFleet fleet(2, 4);
+  fleet.says = Says{};
+  fleet.Go(kHour);
+  fleet.says->tokens_per_s = 6e5;
+  fleet.Go(20 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+  fleet.Go(15 * kMinute);
+  EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("job_throughput_drop: job 7: it reports")));
+}
+
+TEST(Look, AJobThatReportsNoFurtherStep) {
+  LiveFleet fleet(1, 4);
+  fleet.says = Says{};
+  fleet.Go(kHour);
+  // Its GPUs are held and used for nothing, and what it reports stands still.
+  fleet.says->steps = 0;
+  fleet.says->tokens_per_s = 0;
+  fleet.All({.tensor = 0, .sm = 0, .duty = 0, .power = 90});
+  fleet.Go(29 * kMinute);
+  EXPECT_THAT(fleet.Ever().count("job_no_progress"), 0u);
+  fleet.Go(15 * kMinute);
+  EXPECT_THAT(fleet.Ever().count("job_no_progress"), 1u);
 }
 
 TEST(Look, ASilentNodeIsOneAlert) {

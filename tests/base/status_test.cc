@@ -26,7 +26,8 @@ TEST(Status, TheFormatSaysWhereThePartsBegin) {
 
 TEST(Status, AnArgumentHasNoParts) {
   // A name with our separators in it, as a stranger may choose one.
-  const Status s = InvalidArgument("no job '{}'; {}", "x: y; rm -rf", "jobs lists them; so does top");
+  const Status s =
+      InvalidArgument("no job '{}'; {}", "x: y; rm -rf", "jobs lists them; so does top");
   ExpectParts(s, "no job 'x: y; rm -rf'", "", "jobs lists them; so does top");
   ExpectParts(InvalidArgument("{}: {}", "C: \\ a; b", "c: d; e"), "C: \\ a; b", "c: d; e", "");
   ExpectParts(InvalidArgument("{} is {}", "a; b", "c: d"), "a; b is c: d", "", "");
@@ -39,8 +40,8 @@ TEST(Status, ContextGoesInFrontAndAdviceStays) {
   const Status outer = Annotate(inner, "reading a: b; c.toml");
   EXPECT_EQ(MessageOf(outer), "reading a: b; c.toml: line 3: no number; write a number");
   ExpectParts(outer, "reading a: b; c.toml", "line 3: no number", "write a number");
-  ExpectParts(Annotate(outer, "starting"), "starting",
-              "reading a: b; c.toml: line 3: no number", "write a number");
+  ExpectParts(Annotate(outer, "starting"), "starting", "reading a: b; c.toml: line 3: no number",
+              "write a number");
   // A message of another library has no parts of its own.
   const Status foreign = Annotate(absl::InternalError("x: y; z"), "asking");
   ExpectParts(foreign, "asking", "x: y; z", "");

@@ -130,6 +130,25 @@ TEST_F(ApplicationTest, WeightsAreTheTimesSamplesStandFor) {
             "100|NULL|0.9|NULL;101|10|0.3|2.5;NULL|30|0.5|NULL");
 }
 
+// That a run has diverged is kept; no mean is of it.
+TEST_F(ApplicationTest, ALossThatIsNoNumberIsKept) {
+  std::vector<ApplicationSample> samples;
+  for (const double loss : {2.5, std::nan(""), 3.5, static_cast<double>(INFINITY)}) {
+    ApplicationSample& s = samples.emplace_back(
+        Said(1, kT0 + static_cast<Micros>(samples.size()) * kSecond, 0.3, 1'000));
+    s[ApplicationField::kLoss] = loss;
+  }
+  Append(samples);
+  const ApplicationSums sums = Of(1);
+  EXPECT_EQ(sums[ApplicationField::kLoss].count, 2);
+  EXPECT_DOUBLE_EQ(*sums.Mean(ApplicationField::kLoss), 3);
+  EXPECT_EQ(sums.Last(ApplicationField::kLoss), 3.5);
+  EXPECT_EQ(Sql("SELECT count(*) FROM application_samples WHERE NOT isfinite(loss)"), "2");
+  ApplicationSums added;
+  for (const ApplicationSample& s : samples) added.Add(s);
+  EXPECT_DOUBLE_EQ(*added.Mean(ApplicationField::kLoss), 3);
+}
+
 TEST_F(ApplicationTest, WhatCannotBeIsRefusedByName) {
   const auto refused = [&](const ApplicationSample& s) {
     const Status status = store_->AppendApplication({&s, 1}, kT0);

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
+#include <cmath>
 
 #include <cerrno>
 #include <cstring>
@@ -106,7 +107,11 @@ class Remote final : public Sink {
       number("step", s.step);
       if (s.span_ms > 0) json.Field("span_s", s.span_ms / 1e3);
       for (size_t f = 0; f < telemetry::kApplicationFields; ++f) {
-        number(telemetry::SpecOf(static_cast<ApplicationField>(f)).column, s.values[f]);
+        const std::string_view column = telemetry::SpecOf(static_cast<ApplicationField>(f)).column;
+        if (s.values[f].has_value() && !std::isfinite(*s.values[f]))
+          json.Field(column, fmt::format("{}", *s.values[f]));  // JSON has the word alone
+        else
+          number(column, s.values[f]);
       }
       json.EndObject();
     }

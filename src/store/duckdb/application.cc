@@ -35,16 +35,19 @@ std::string EachColumn(std::string_view format_of_fixed, std::string_view format
 }
 
 // Sums stand after the two keys: samples, span, first and last time, first and last step, then for
-// each field count, weighted sum, span, last value, time of it.
+// each field count, weighted sum, span, last value, time of it. What is no number takes no part
+// (telemetry::MayBeNotFinite).
 std::string SumsOf() {
   std::string out =
       "count(*), sum(span_ms), epoch_us(min(ts - to_milliseconds(span_ms))), epoch_us(max(ts)), "
       "min(step), max(step)";
   for (size_t f = 0; f < kApplicationFields; ++f) {
+    const std::string name = QuoteName(NameOf(f));
+    const bool any = telemetry::MayBeNotFinite(static_cast<ApplicationField>(f));
     out += fmt::format(
         ", count({0}), coalesce(sum({0} * span_ms), 0), coalesce(sum(span_ms) FILTER ({0} IS NOT "
         "NULL), 0), arg_max({0}, ts), epoch_us(max(ts) FILTER ({0} IS NOT NULL))",
-        QuoteName(NameOf(f)));
+        any ? fmt::format("CASE WHEN isfinite({0}) THEN {0} END", name) : name);
   }
   return out;
 }
