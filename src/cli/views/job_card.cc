@@ -102,7 +102,9 @@ std::string Bars(const Json& job, const Json& answer, const ViewOptions& v) {
   if (u.ofu && u.ci95) ofu += fmt::format(" ± {:.1f}", *u.ci95 * 100);
   std::string out;
   out += BarLine(v, "OFU", ofu, u.ofu, Tone::kUseful, "of peak arithmetic");
-  if (!u.ofu) out += Wrap(u.reason, v.width, "    not computable: ", "    ");
+  // Why it is what it is, or why it is not known.
+  if (const std::string& why = job["cause"]["text"].text(); !why.empty())
+    out += Wrap(why, v.width, "  " + PadRight("why", kCardLabel), "  " + PadRight("", kCardLabel));
   out += Application(answer, v);
   out += BarLine(v, "tensor active", Percent(u.tensor_active), u.tensor_active, Tone::kUseful,
                  "of cycles on tensor cores");

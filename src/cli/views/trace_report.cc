@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "absl/strings/str_replace.h"
 #include "base/text.h"
 
 namespace flopwatch::cli {
@@ -41,12 +40,7 @@ std::string Heading(const ViewOptions& v, std::string_view text) {
 
 std::string Line(int indent, std::string_view text, int width, std::string_view first = "") {
   const std::string blank(static_cast<size_t>(indent), ' ');
-  // A number stays with its unit.
-  std::string glued = absl::StrReplaceAll(
-      std::string(text),
-      {{" %", "\x01%"}, {" ms", "\x01ms"}, {" µs", "\x01µs"}, {" s ", "\x01s "}});
-  std::string out = absl::StrReplaceAll(
-      Wrap(glued, width, first.empty() ? blank : std::string(first), blank), {{"\x01", " "}});
+  std::string out = Wrap(text, width, first.empty() ? blank : std::string(first), blank);
   if (!out.ends_with('\n')) out += '\n';
   return out;
 }
