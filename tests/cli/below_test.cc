@@ -11,7 +11,8 @@ constexpr std::string_view kWhy =
 
 Table Jobs() {
   Table t;
-  t.columns = {{"job", "job"}, {"ofu", "ofu", ColumnFormat::kPercent}, {"ofu_reason", "why no ofu"}};
+  t.columns = {
+      {"job", "job"}, {"ofu", "ofu", ColumnFormat::kPercent}, {"ofu_reason", "why no ofu"}};
   t.rows = {{std::string("1"), 0.4, {}}, {std::string("2"), {}, std::string(kWhy)}};
   return t;
 }

@@ -16,8 +16,8 @@ std::vector<ListColumn> FitColumns(std::vector<ListColumn> all, FieldOrder first
   std::vector<int> given(all.size(), 0);
   int room = width - 1;
   for (const TopField field : first) {
-    const auto it = std::find_if(all.begin(), all.end(),
-                                 [&](const ListColumn& c) { return c.field == field; });
+    const auto it =
+        std::find_if(all.begin(), all.end(), [&](const ListColumn& c) { return c.field == field; });
     if (it == all.end() || it->most <= 0) continue;
     int& own = given[static_cast<size_t>(it - all.begin())];
     if (own > 0) {

@@ -27,8 +27,8 @@ bool FitsWhole(const Table& table, const WriteOptions& options) {
 }
 
 const BelowText* Find(std::span<const BelowText> below, std::string_view column) {
-  const auto it =
-      std::find_if(below.begin(), below.end(), [&](const BelowText& b) { return b.column == column; });
+  const auto it = std::find_if(below.begin(), below.end(),
+                               [&](const BelowText& b) { return b.column == column; });
   return it == below.end() ? nullptr : &*it;
 }
 

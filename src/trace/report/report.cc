@@ -223,6 +223,19 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
   return out;
 }
 
+namespace {
+
+// Three digits, or all before the point: what a measurement of a trace is good for.
+double ThreeDigits(double v) {
+  if (!std::isfinite(v) || v == 0) return v;
+  const double a = std::abs(v);
+  if (a >= 100) return std::round(v);
+  const double scale = std::pow(10.0, 2 - std::floor(std::log10(a)));
+  return std::round(v * scale) / scale;
+}
+
+}  // namespace
+
 Table ForPeople(Table table) {
   for (size_t i = 0; i < table.columns.size(); ++i) {
     Column& c = table.columns[i];
@@ -251,6 +264,12 @@ Table ForPeople(Table table) {
     }
     if (c.format == ColumnFormat::kPlain && c.name.ends_with("_share"))
       c.format = ColumnFormat::kPercent;
+    if (c.format == ColumnFormat::kPlain) {
+      for (auto& row : table.rows) {
+        if (i >= row.size()) continue;
+        if (const auto* d = std::get_if<double>(&row[i])) row[i] = ThreeDigits(*d);
+      }
+    }
     if (c.title.empty()) c.title = c.name;
     if (c.format == ColumnFormat::kMicros && c.title.ends_with("_us"))
       c.title.resize(c.title.size() - 3);
