@@ -208,8 +208,11 @@ std::string FindingsText(const trace::Findings& findings, Nanos origin, const Vi
     out += fmt::format("{:>2}. {}  {}\n", number, Paint(v, Tone::kBold, Printable(f.title)), tag);
     for (const trace::Fact& fact : f.evidence)
       out += Line(6, Printable(fact.text, 400), v.width, "    - ");
-    for (const std::string& name : f.top)
-      out += "    - " + CutToWidth(Printable(name, 300), v.width - 6) + "\n";
+    for (const std::string& text : f.top) {
+      const trace::TopLine top = trace::ReadTop(text);
+      out += Line(6, Printable(trace::BriefName(top.name)) + Printable(top.figures), v.width,
+                  "    - ");
+    }
     if (const std::string where = trace::WhereOf(f, origin); !where.empty())
       out += Line(4, "Look at " + where, v.width);
     out += Line(4, "Do: " + Printable(f.advice, 600), v.width);

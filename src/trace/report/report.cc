@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "base/text.h"
+#include "trace/analysis/short_name.h"
 #include "trace/analysis/stragglers.h"
 #include "trace/ops/ops.h"
 #include "trace/parallel.h"
@@ -276,6 +277,25 @@ Table ForPeople(Table table) {
     std::replace(c.title.begin(), c.title.end(), '_', ' ');
   }
   return table;
+}
+
+std::string BriefName(std::string_view name) {
+  constexpr std::string_view kBrackets = "<(";
+  const size_t arguments = name.find_first_of(kBrackets);
+  if (arguments == std::string_view::npos) return CutToWidth(name, kBriefColumns);
+  std::string brief = ShortName(name);
+  // A name that was cut has brackets that nothing closes: what stands before the first one is told.
+  if (brief.find_first_of(kBrackets) != std::string::npos) {
+    brief = std::string(name.substr(0, arguments));
+    brief.erase(0, brief.rfind(' ') + 1);  // npos + 1 is 0: there is no blank
+  }
+  return CutToWidth(brief.empty() ? name : std::string_view(brief), kBriefColumns);
+}
+
+TopLine ReadTop(std::string_view text) {
+  const size_t at = text.ends_with(')') ? text.rfind(" (") : std::string_view::npos;
+  if (at == std::string_view::npos || at == 0) return {text, {}};
+  return {text.substr(0, at), text.substr(at)};
 }
 
 std::string HumanNanos(Nanos n) {

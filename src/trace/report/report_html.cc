@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "base/html.h"
-#include "trace/analysis/short_name.h"
 #include "trace/report/report.h"
 
 namespace flopwatch::trace {
@@ -215,14 +214,9 @@ std::string Steps(const TraceReport& r) {
   return out;
 }
 
-// A kernel's or function's name as short as it can be told by, the whole one where the pointer
-// rests. Names without arguments are their own.
+// A name as short as it can be told by, the whole one where the pointer rests.
 std::string NameSpan(std::string_view name) {
-  constexpr int kShown = 48;
-  std::string brief =
-      name.find_first_of("<(") == std::string_view::npos ? std::string(name) : ShortName(name);
-  if (brief.empty()) brief = std::string(name);
-  brief = CutToWidth(brief, kShown);
+  const std::string brief = BriefName(name);
   if (brief == name) return "<span class=\"any\">" + HtmlEscape(name) + "</span>";
   return fmt::format("<span class=\"any\" title=\"{}\">{}</span>", HtmlEscape(name),
                      HtmlEscape(brief));
@@ -246,13 +240,6 @@ std::string HtmlTableOf(const Table& table) {
                      html);
 }
 
-// "ampere_sgemm_128x64_nn (312 times, 4.1 ms)": the figures stay as they are.
-std::string TopLine(std::string_view text) {
-  const size_t figures = text.ends_with(')') ? text.rfind(" (") : std::string_view::npos;
-  if (figures == std::string_view::npos || figures == 0) return NameSpan(text);
-  return NameSpan(text.substr(0, figures)) + HtmlEscape(text.substr(figures));
-}
-
 std::string Card(const Finding& f, Nanos origin) {
   std::string out =
       fmt::format("<div class=\"card {}\"><h3><span class=\"tag\">{}</span>{}</h3>\n",
@@ -262,8 +249,11 @@ std::string Card(const Finding& f, Nanos origin) {
                        HumanCell(f.gain, ColumnFormat::kPercent), HtmlEscape(f.gain_basis));
   out += "<ul>";
   for (const Fact& fact : f.evidence) out += fmt::format("<li>{}</li>", HtmlEscape(fact.text));
-  for (const std::string& name : f.top)
-    out += fmt::format("<li class=\"name\">{}</li>", TopLine(name));
+  for (const std::string& text : f.top) {
+    const TopLine line = ReadTop(text);
+    out +=
+        fmt::format("<li class=\"name\">{}{}</li>", NameSpan(line.name), HtmlEscape(line.figures));
+  }
   out += "</ul>\n";
   if (const std::string where = WhereOf(f, origin); !where.empty())
     out += fmt::format("<p class=\"soft\">Look at {}</p>\n", HtmlEscape(where));
