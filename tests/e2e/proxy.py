@@ -1,6 +1,6 @@
-"""The proxies of docs/site-guide.md, tried: each block is given to the real nginx or Caddy, with the
-ports, certificate and passwords of this test in place of the site's, before a real server. Who has
-no password gets nothing; with it the page and the API are there under the site's name.
+"""The proxies of docs/site-guide.md, tried: each block is given to the real nginx or Caddy, with
+the ports, certificate and passwords of this test in place of the site's, before a real server. Who
+has no password gets nothing; with it the page and the API are there under the site's name.
 
 nginx and caddy are looked for on the PATH, or where FLOPWATCH_NGINX and FLOPWATCH_CADDY say; those
 of Debian 12 run unpacked (apt-get download nginx caddy; dpkg -x).
@@ -67,8 +67,8 @@ def nginx(program, folder, port, server):
     # As root it would hand its work to a user who may not read this folder.
     user = "user root;\n" if os.geteuid() == 0 else ""
     with open(f"{folder}/nginx.conf", "w") as f:
-        f.write(f"{user}daemon off;\npid {folder}/pid;\nerror_log {folder}/error.log;\nevents {{}}\n"
-                f"http {{\naccess_log off;\n{parts}{site}}}\n")
+        f.write(f"{user}daemon off;\npid {folder}/pid;\nerror_log {folder}/error.log;\n"
+                f"events {{}}\nhttp {{\naccess_log off;\n{parts}{site}}}\n")
     return [program, "-p", folder, "-e", f"{folder}/error.log", "-c", f"{folder}/nginx.conf"]
 
 

@@ -1,10 +1,10 @@
 """What a document shows as the output of a command, held against what the command says.
 
-A block of README.md or docs/*.md that begins with ```console has commands behind "$ " and under each
-what a person sees of it on a terminal of 80 columns; a line "…" stands for lines left out. Numbers,
-ids, times, bars and sparklines are those of the day; all the rest (words, names of columns, lines
-and their order) must be what the program says now. The commands read a stored fleet that is the
-same every time, or files that documents.py makes.
+A block of README.md or docs/*.md that begins with ```console has commands behind "$ " and under
+each what a person sees of it on a terminal of 80 columns; a line "…" stands for lines left out.
+Numbers, ids, times, bars and sparklines are those of the day; all the rest (words, names of
+columns, lines and their order) must be what the program says now. The commands read a stored fleet
+that is the same every time, or files that documents.py makes.
 
 FLOPWATCH_UPDATE_DOCUMENTS=1 writes what the program says into the documents.
 """
