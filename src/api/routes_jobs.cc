@@ -89,6 +89,14 @@ std::vector<std::string_view> JobFlags(const JobRow& row) {
   return flags;
 }
 
+void WriteCause(JsonWriter& json, const query::OfuCause& cause) {
+  json.Key("cause").BeginObject().TextField("loss", cause.loss);
+  const bool decided = !cause.loss.empty();
+  json.Field("gpu_seconds", decided ? std::optional<double>(cause.gpu_seconds) : std::nullopt);
+  json.Field("share", decided ? std::optional<double>(cause.share) : std::nullopt);
+  json.Field("text", cause.text).EndObject();
+}
+
 // The members of a job object, without the braces.
 void WriteJobFields(JsonWriter& json, const JobRow& row) {
   json.Field("job", row.record.key.empty() ? fmt::format("#{}", row.id) : row.record.key);
@@ -101,6 +109,7 @@ void WriteJobFields(JsonWriter& json, const JobRow& row) {
   json.Key("flags").BeginArray();
   for (const std::string_view flag : JobFlags(row)) json.Value(flag);
   json.EndArray();
+  WriteCause(json, query::CauseOfOfu(row.usage));
 }
 
 // --- the list ---
@@ -110,11 +119,7 @@ bool IsText(JobSort sort) { return sort == JobSort::kJob || sort == JobSort::kUs
 
 // What the job lost of the time it held GPUs.
 double LossOf(const JobRow& row, std::string_view name) {
-  const double held = row.usage.expected_s;
-  const fleet::Sankey sankey =
-      fleet::MakeSankey({.deployed_s = held,
-                         .held = fleet::HeldLevels{.on_busy_hosts_s = held, .allocated_s = held},
-                         .measured = row.usage.sums});
+  const fleet::Sankey sankey = query::LossesOfHeld(row.usage.expected_s, row.usage.sums);
   double seconds = 0;
   for (const fleet::SankeyLoss& loss : sankey.losses)
     if (loss.name == name) seconds += loss.gpu_seconds;

@@ -56,6 +56,10 @@ std::string HtmlEscape(std::string_view text) {
 }
 
 std::string HtmlTable(const Table& t) {
+  return HtmlTable(t, [](const Column&, const Cell&) { return std::string(); });
+}
+
+std::string HtmlTable(const Table& t, const HtmlCell& cell) {
   const auto numeric = [](ColumnFormat f) {
     return f != ColumnFormat::kPlain && f != ColumnFormat::kTime;
   };
@@ -70,7 +74,8 @@ std::string HtmlTable(const Table& t) {
     for (size_t i = 0; i < t.columns.size() && i < row.size(); ++i) {
       const ColumnFormat f = t.columns[i].format;
       out += numeric(f) ? "<td class=\"n\">" : "<td>";
-      out += HtmlEscape(HumanCell(row[i], f));
+      const std::string own = cell(t.columns[i], row[i]);
+      out += own.empty() ? HtmlEscape(HumanCell(row[i], f)) : own;
       if (const auto* v = std::get_if<double>(&row[i]);
           f == ColumnFormat::kPercentBar && v != nullptr) {
         out += fmt::format("<span class=\"bar\"><i style=\"width:{:.1f}%\"></i></span>",

@@ -1,6 +1,7 @@
 // Documents for a browser: one file, styles inside, no script, no outside request; light and dark.
 #pragma once
 
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -19,6 +20,9 @@ std::string HtmlEscape(std::string_view text);
 // A table as a person reads it: units, right-aligned numbers, bars beside kPercentBar cells. Its
 // notes are not in it.
 std::string HtmlTable(const Table& table);
+// The same with cells written otherwise: `cell` gives the HTML within a cell, or "" for the usual.
+using HtmlCell = std::function<std::string(const Column&, const Cell&)>;
+std::string HtmlTable(const Table& table, const HtmlCell& cell);
 // A whole document around `body`, which is HTML.
 std::string HtmlPage(std::string_view title, std::string_view body);
 

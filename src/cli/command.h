@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -13,6 +14,7 @@
 #include "base/table.h"
 #include "base/time.h"
 #include "cli/args.h"
+#include "cli/views/below.h"
 
 namespace flopwatch::cli {
 
@@ -27,8 +29,9 @@ class Context {
  public:
   // Writes a table to stdout in the chosen format (-o, output_formats.h; table on a terminal, tsv
   // in a pipe) and its notes to stderr. --json, --columns, --sort and --limit are applied here; an
-  // unknown column is a usage error that lists the known ones.
-  Status Write(const Table& table);
+  // unknown column is a usage error that lists the known ones. `below`: columns of sentences that
+  // a narrow terminal has below their row (views/below.h), unless columns are picked.
+  Status Write(const Table& table, std::span<const BelowText> below = {});
   // A whole document to the file `path`, or to stdout where it is "".
   Status WriteDocument(const std::string& path, const std::string& text);
   // Raw data to stdout / talk to stderr (silent with -q).

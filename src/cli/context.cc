@@ -95,7 +95,7 @@ StatusOr<Table> Arrange(const Table& table, const GlobalOptions& options) {
   return out;
 }
 
-Status Context::Write(const Table& table) {
+Status Context::Write(const Table& table, std::span<const BelowText> below) {
   if (impl_->global.json_given && impl_->global.json.empty()) {
     Say("--json takes the fields to write, separated by commas. There are:");
     for (const Column& column : table.columns) Out(column.name + "\n");
@@ -112,7 +112,8 @@ Status Context::Write(const Table& table) {
       if (column.format == ColumnFormat::kPercentBar) column.format = ColumnFormat::kPercent;
     }
   }
-  Out(Render(arranged, options));
+  const bool picked = !impl_->global.columns.empty() || !impl_->global.json.empty();
+  Out(picked ? Render(arranged, options) : RenderBelow(arranged, options, below));
   for (const std::string& note : arranged.notes)
     Say(is_terminal() ? Wrap(note, width(), "", "") : note);
   return absl::OkStatus();

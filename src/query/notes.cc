@@ -9,6 +9,7 @@
 #include "base/text.h"
 #include "efficiency/usage_sums.h"
 #include "fleet/divergence/words.h"
+#include "query/sankey.h"
 
 namespace flopwatch::query {
 namespace {
@@ -72,6 +73,10 @@ std::string Names(const std::vector<std::string>& names) {
 }
 
 std::string Whole(double ratio) { return fmt::format("{:.0f} %", ratio * 100); }
+
+std::string ShareOf(const fleet::SankeyLoss& loss, double of) {
+  return fmt::format("{} {}", loss.title, Whole(loss.gpu_seconds / of));
+}
 
 void AddIdle(const std::vector<JobFacts::Gpu>& gpus, std::vector<Note>* out) {
   std::vector<std::string> idle;
@@ -279,8 +284,43 @@ std::string ShortNote(const NoteFigures& u) {
                    [](const auto& a, const auto& b) { return a.first > b.first; });
   std::string out;
   for (size_t i = 0; i < std::min<size_t>(notes.size(), 2); ++i)
-    out += (i == 0 ? "" : ", ") + notes[i].second;
+    out += (i == 0 ? "" : "; ") + notes[i].second;
   return out;
+}
+
+OfuCause CauseOfOfu(const Usage& usage) {
+  const store::UsageSums& sums = usage.sums;
+  if (const std::string_view why = OfuReason(sums); !why.empty())
+    return {.text = fmt::format("not computable: {}", why)};
+  if (sums.ofu.computable_s < kMinimumSeconds)
+    return {.text = fmt::format("not decided: an OFU is known of {:.0f} GPU-seconds alone",
+                                sums.ofu.computable_s)};
+  // Of what was observed: time without a sample is in no OFU.
+  const double of = sums.ofu.observed_s;
+  std::vector<fleet::SankeyLoss> losses = LossesOfHeld(of, sums).losses;
+  double unmeasured = 0;
+  std::erase_if(losses, [&](const fleet::SankeyLoss& loss) {
+    if (loss.name != fleet::kUnmeasuredName) return false;
+    unmeasured += loss.gpu_seconds;
+    return true;
+  });
+  std::stable_sort(losses.begin(), losses.end(),
+                   [](const auto& a, const auto& b) { return a.gpu_seconds > b.gpu_seconds; });
+  if (losses.empty() || losses[0].gpu_seconds + unmeasured < kShownShare * of)
+    return {.text = fmt::format("no loss reaches 1 % of {} measured GPU-h", GpuHours(of))};
+  const fleet::SankeyLoss& most = losses[0];
+  const double second = losses.size() > 1 ? losses[1].gpu_seconds : 0;
+  if (most.gpu_seconds - second <= unmeasured) {
+    std::string text = "not decided: " + ShareOf(most, of);
+    if (second > 0) text += ", " + ShareOf(losses[1], of);
+    return {.text = text + fmt::format(", not measured {}", Whole(unmeasured / of))};
+  }
+  return {
+      .loss = most.name,
+      .gpu_seconds = most.gpu_seconds,
+      .share = most.gpu_seconds / of,
+      .text = fmt::format("{}: {} of {} measured GPU-h ({})", most.title,
+                          GpuHours(most.gpu_seconds), GpuHours(of), Whole(most.gpu_seconds / of))};
 }
 
 std::optional<MfuAlarm> AlarmOf(const JobDivergence& d) {

@@ -37,8 +37,22 @@ NoteFigures FiguresOf(const Usage& usage);
 
 // What stands out, in a few words for a list; "" where nothing does: reasons that cost at least 1 %
 // of the observed time (with their share), and what duty cycle and OFU say together, the two that
-// explain the most GPU-seconds; else a low coverage.
+// explain the most GPU-seconds, divided by "; "; else a low coverage.
 std::string ShortNote(const NoteFigures& figures);
+
+// Why an OFU is what it is: the loss of the chain from held GPUs down to OFU (fleet/sankey) that
+// took most of the measured time. It is decided where no other loss can be larger, whatever the
+// time held in which a counter on the way was missing.
+struct OfuCause {
+  // The loss's name in the Sankey and what it took of the observed GPU-seconds; "" and 0 where
+  // none is decided.
+  std::string_view loss = {};
+  double gpu_seconds = 0, share = 0;
+  // One line for a person: the cause, why none is decided, or "not computable: " and why there is
+  // no OFU.
+  std::string text;
+};
+OfuCause CauseOfOfu(const Usage& usage);
 
 // That a job's MFU and OFU cannot both be right.
 struct MfuAlarm {

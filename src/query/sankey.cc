@@ -206,6 +206,13 @@ absl::flat_hash_set<int32_t> JobsOf(const Memory& memory, Window window,
   return jobs;
 }
 
+fleet::Sankey LossesOfHeld(double held_s, const store::UsageSums& measured) {
+  return fleet::MakeSankey(
+      {.deployed_s = held_s,
+       .held = fleet::HeldLevels{.on_busy_hosts_s = held_s, .allocated_s = held_s},
+       .measured = measured});
+}
+
 std::optional<HeldLevels> HeldTime(const Memory& memory, Window window) {
   const fleet::Prices none;
   const Hosts hosts = HostsIn(memory, window, {}, none);

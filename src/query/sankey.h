@@ -25,6 +25,10 @@ struct SankeyFilter {
 absl::flat_hash_set<int32_t> JobsOf(const Memory& memory, store::Window window,
                                     const SankeyFilter& filter);
 
+// What a job, or whatever held GPUs for so long, lost of that time: the chain from `allocated`
+// down. Pure; nothing is priced.
+fleet::Sankey LossesOfHeld(double held_s, const store::UsageSums& measured);
+
 // How much of the window's GPU time was on hosts with a held GPU, and held. A walk over GPUs and
 // intervals: 100,000 GPUs take tens of milliseconds. nullopt where nobody has ever said of any GPU
 // who holds it.

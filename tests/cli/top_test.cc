@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
+#include <set>
+#include <sstream>
+
 #include "base/table.h"
 #include "cli/golden.h"
 #include "cli/top/frame.h"
@@ -98,6 +101,119 @@ TEST(Top, FitsAnySizeWithoutACrash) {
       }
     }
   }
+}
+
+// What a frame says, word by word; bars, sparklines and cells of the grid are no words.
+std::vector<std::string> WordsOf(const std::string& text) {
+  std::vector<std::string> out;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) {
+    for (const char* mark : {"▸", "▾"}) {
+      if (word.starts_with(mark)) word.erase(0, 3);
+    }
+    while (word.ends_with(';') || word.ends_with(',')) word.pop_back();  // of a list that goes on
+    if (std::any_of(word.begin(), word.end(),
+                    [](char c) { return std::isalnum(static_cast<unsigned char>(c)) != 0; }))
+      out.push_back(word);
+  }
+  return out;
+}
+
+std::string OneLine(const std::string& text) {
+  std::string out;
+  std::istringstream in(text);
+  for (std::string word; in >> word;) out += word + " ";
+  return out;
+}
+
+// Without the header and the footer, which have less room on a narrow terminal.
+std::string Inner(const std::string& text) {
+  const size_t from = text.find('\n') + 1;
+  return text.substr(from, text.rfind('\n', text.size() - 2) - from);
+}
+
+struct Shown {
+  std::string name;
+  TopData data;
+  TopUi ui;
+};
+
+// Every screen, of a fleet that has long names, several notes a job and no OFU here and there.
+std::vector<Shown> AllScreens() {
+  TopData fleet = Fleet();
+  fleet.samples_per_s = 12'345;
+  fleet.jobs[1].usage.lost_reasons = {{"tensor_missing", 1440}, {"clock_missing", 288}};
+  TopData job = OneJob();
+  job.gpus[0].ofu.reset(), job.gpus[0].flags = "tensor activity missing; first sample";
+  job.gpus[1].node = "accelerator-node-17.cluster.example.org";
+  std::vector<Shown> out = {{"fleet", fleet, {}}, {"tree", fleet, {}},  {"help", fleet, {}},
+                            {"sort", fleet, {}},  {"error", fleet, {}}, {"nothing", fleet, {}},
+                            {"job", job, {}},     {"gpu", job, {}},     {"unknown", fleet, {}}};
+  out[1].ui.tree = true;
+  for (const char* key : {"user alice", "user bob", "user ", "job 2115078"})
+    out[1].ui.open.insert(key);
+  out[2].ui.help = true;
+  out[3].ui.choosing_sort = true;
+  out[4].data.error =
+      "cannot ask the flopwatch server at http://127.0.0.1:9530: nothing is listening there; "
+      "start one with \"flopwatch serve\"";
+  out[5].data.jobs.clear();
+  out[6].ui.level = Level::kJob, out[6].ui.job = "2115078";
+  out[7].ui.level = Level::kGpu, out[7].ui.gpu = job.gpus[0].gpu;
+  out[8].data.fleet.ofu.reset();
+  out[8].data.fleet.reason =
+      "tensor activity is missing: the exporter does not list DCGM_FI_PROF_PIPE_TENSOR_ACTIVE";
+  out[8].ui.metric = Metric::kTensor;
+  return out;
+}
+
+TEST(Top, NoWordIsCut) {
+  for (const Shown& s : AllScreens()) {
+    for (const int rows : {0, 1, 2, 3, 4}) {
+      TopUi ui = s.ui;
+      ui.selected = rows;
+      // On a screen that has room for everything, words are whole.
+      const std::vector<std::string> all = WordsOf(DrawTop(s.data, ui, 900, 200).Text());
+      const std::set<std::string> known(all.begin(), all.end());
+      for (const int width : {60, 80, 132}) {
+        const std::string text = DrawTop(s.data, ui, width, 24).Text();
+        std::istringstream lines(text);
+        for (std::string line; std::getline(lines, line);)
+          EXPECT_LE(DisplayWidth(line), width) << s.name << ": " << line;
+        for (const std::string& word : WordsOf(text))
+          EXPECT_TRUE(known.contains(word))
+              << s.name << " at " << width << ": \"" << word << "\" in\n"
+              << text;
+      }
+    }
+  }
+}
+
+TEST(Top, At80ColumnsNamesNotesCausesAndHelpAreWhole) {
+  const std::vector<Shown> screens = AllScreens();
+  TopUi ui;
+  ui.selected = 4;  // the job without an OFU
+  const std::string fleet = OneLine(DrawTop(screens[0].data, ui, 80, 24).Text());
+  EXPECT_THAT(fleet, HasSubstr("research/notebook-7f9c4d-very-long-name-of-a-pod-0 "));
+  EXPECT_THAT(fleet, HasSubstr("tensor activity missing 100 %"));
+  EXPECT_THAT(fleet, HasSubstr("busy, not computing"));
+  EXPECT_THAT(fleet, HasSubstr("not computable: tensor activity is missing: the exporter does not "
+                               "list DCGM_FI_PROF_PIPE_TENSOR_ACTIVE"));
+  ui.selected = 0;
+  EXPECT_THAT(OneLine(DrawTop(screens[0].data, ui, 80, 24).Text()),
+              HasSubstr("tensor cores idle: 30.7 of 64.0 measured GPU-h (48 %)"));
+  const std::string job = OneLine(DrawTop(screens[6].data, screens[6].ui, 80, 24).Text());
+  EXPECT_THAT(job, HasSubstr("why: tensor cores idle: 3.7 of 8.0 measured GPU-h (46 %)"));
+  const std::string gpu = OneLine(DrawTop(screens[7].data, screens[7].ui, 80, 24).Text());
+  EXPECT_THAT(gpu, HasSubstr("no OFU: tensor activity missing; first sample"));
+  EXPECT_THAT(OneLine(DrawTop(screens[8].data, screens[8].ui, 80, 24).Text()),
+              HasSubstr(screens[8].data.fleet.reason));
+  // All of the help is on an ordinary terminal.
+  TopUi help;
+  help.help = true;
+  const auto wide = WordsOf(Inner(DrawTop(screens[0].data, help, 400, 60).Text()));
+  EXPECT_EQ(WordsOf(Inner(DrawTop(screens[0].data, help, 80, 24).Text())), wide);
+  EXPECT_GT(wide.size(), 150u);
 }
 
 TEST(Top, LargeFleetIsFoldedAndSaysSo) {

@@ -26,10 +26,13 @@ std::string At(const Table& table, int width, OutputFormat format = OutputFormat
 TEST(Lists, AtBothWidths) {
   for (const int width : {80, 120}) {
     const std::string at = "_" + std::to_string(width) + ".txt";
-    ExpectGolden("jobs" + at, At(JobsTable(Canned("jobs.json")), width));
-    ExpectGolden("gpus" + at, At(GpusTable(Canned("gpus.json")), width));
-    ExpectGolden("targets" + at, At(TargetsTable(Canned("targets.json")), width));
-    ExpectGolden("job_gpus" + at, At(JobGpusTable(Canned("job.json")), width));
+    const auto below = [&](const Table& table, std::span<const BelowText> texts) {
+      return RenderBelow(table, {.width = width}, texts);
+    };
+    ExpectGolden("jobs" + at, below(JobsTable(Canned("jobs.json")), kWhyNoOfu));
+    ExpectGolden("gpus" + at, below(GpusTable(Canned("gpus.json")), kWhyNoOfu));
+    ExpectGolden("targets" + at, below(TargetsTable(Canned("targets.json")), kOfTargets));
+    ExpectGolden("job_gpus" + at, below(JobGpusTable(Canned("job.json")), kWhyNoOfu));
     ExpectGolden("sql" + at, At(SqlTable(Canned("sql.json")), width));
   }
 }

@@ -1,9 +1,10 @@
 """Every command that README.md and docs/*.md show in a block is run, as it stands there, in a
 folder with the files it names and beside a server with a simulated fleet. A command must end as it
 should and say something. What cannot run here is in kNotRun, with the reason; every other is run,
-and an entry of kNotRun that no document needs is a failure.
+and an entry of kNotRun that no document needs is a failure. What a document shows as the output of
+a command is compared with what the command says (shown.py).
 
-Usage: documents.py [WORD]: only commands that contain WORD.
+Usage: documents.py [WORD]: only commands that contain WORD; "shown": the shown outputs alone.
 """
 import concurrent.futures
 import gzip
@@ -16,11 +17,13 @@ import subprocess
 import sys
 import time
 
+import shown
 from harness import BINARY, Process, check, run, scratch
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 kGpus, kHours = 64, 6
 kTimeout = 60
+kShownAtLeast = 12  # outputs that the documents show
 
 # Begins a command; everything else in a block is output, configuration or code.
 kPrograms = re.compile(
@@ -66,18 +69,22 @@ kMayEnd = [(r"--fail|doctor|compare 2100017|compare 2026|regressions --job", (0,
 
 
 def blocks(text):
-    """Lines of fenced and indented blocks."""
-    fenced = False
+    """Lines of fenced and indented blocks; not those that show an output (shown.py)."""
+    fenced = console = False
     for number, line in enumerate(text.split("\n"), 1):
         if line.startswith("```"):
             fenced = not fenced
-        elif fenced or line.startswith("    "):
+            console = fenced and line.strip() == "```console"
+        elif not console and (fenced or line.startswith("    ")):
             yield number, line.strip()
 
 
+def documents():
+    return [os.path.join(ROOT, "README.md")] + sorted(glob.glob(os.path.join(ROOT, "docs/*.md")))
+
+
 def commands():
-    files = [os.path.join(ROOT, "README.md")] + sorted(glob.glob(os.path.join(ROOT, "docs/*.md")))
-    for file in files:
+    for file in documents():
         with open(file) as f:
             text = f.read()
         for number, line in blocks(text):
@@ -154,6 +161,14 @@ def named(server):
             "127.0.0.1:9530": server.url[7:]}
 
 
+def cached_promtool():
+    """That beside the Prometheus of other tests, where it was fetched before."""
+    r = subprocess.run([f"{ROOT}/tools/prometheus", "install", "--cached"], capture_output=True,
+                       text=True)
+    beside = os.path.join(os.path.dirname(r.stdout.strip()), "promtool")
+    return beside if r.returncode == 0 and os.access(beside, os.X_OK) else None
+
+
 def check_rules():
     """Rules speak of metrics that docs/metrics.md has, which a test holds against the program."""
     with open(f"{ROOT}/docs/metrics.md") as f:
@@ -161,11 +176,17 @@ def check_rules():
     with open(f"{ROOT}/deploy/prometheus/flopwatch-rules.yml") as f:
         used = set(re.findall(r"flopwatch_\w+", "".join(x for x in f if "expr:" in x)))
     check(used and used <= known, f"rules of unknown metrics: {sorted(used - known)}")
-    if shutil.which("promtool"):
-        r = subprocess.run(["promtool", "check", "rules",
-                            f"{ROOT}/deploy/prometheus/flopwatch-rules.yml"],
-                           capture_output=True, text=True)
-        check(r.returncode == 0, r.stdout + r.stderr)
+    promtool = shutil.which("promtool") or cached_promtool()
+    if promtool is None:
+        print("the rules are not judged: no promtool here (tools/prometheus install has one)")
+        return
+    r = subprocess.run([promtool, "check", "rules",
+                        f"{ROOT}/deploy/prometheus/flopwatch-rules.yml"],
+                       capture_output=True, text=True)
+    check(r.returncode == 0, r.stdout + r.stderr)
+    found = re.search(r"SUCCESS: (\d+) rules", r.stdout)
+    check(found and int(found[1]) > 0, f"promtool found no rules: {r.stdout}")
+    print(f"promtool: {found[0]}", flush=True)
 
 
 def reason_not_run(command):
@@ -227,6 +248,14 @@ def main():
     print(f"{len(ran)} commands run, {sum(map(len, left_out.values()))} left out, "
           f"{time.time() - started:.0f} s", flush=True)
     check(not failures, f"{len(failures)} of {len(ran)} commands:\n" + "\n".join(failures))
+    if not wanted or "shown" in wanted:
+        names = [os.path.relpath(f, ROOT) for f in documents()]
+        failures, compared = shown.compare(ROOT, names, folder, environment)
+        print(f"{compared} shown outputs compared, {time.time() - started:.0f} s", flush=True)
+        check(not failures, f"{len(failures)} of {compared} shown outputs are not what the "
+              "commands say (FLOPWATCH_UPDATE_DOCUMENTS=1 writes them anew):\n"
+              + "\n".join(failures))
+        check(compared >= kShownAtLeast, f"only {compared} outputs are shown")
     if not wanted:
         check(not unused, f"kNotRun speaks of commands that no document has: {unused}")
 

@@ -97,7 +97,7 @@ TEST(JobNotesTest, WhatExplainsTheMostComesFirst) {
   EXPECT_THAT(Findings(With(u)),
               ElementsAre(HasSubstr("The duty cycle is 100 % but OFU only 8.0 %"),
                           HasSubstr("tensor activity missing")));
-  EXPECT_EQ(ShortNote(u), "busy, not computing, tensor activity missing 2 %");
+  EXPECT_EQ(ShortNote(u), "busy, not computing; tensor activity missing 2 %");
 }
 
 TEST(JobNotesTest, AnMfuAlarmIsANoteInItsPlace) {
@@ -123,6 +123,67 @@ TEST(NoteFiguresTest, AreThoseOfTheSums) {
   EXPECT_FALSE(u.tensor_active.has_value());
   EXPECT_THAT(u.lost_reasons, ElementsAre(testing::Pair("clock_missing", 30.0)));
   EXPECT_EQ(ShortNote(u), "SM clock missing 33 %");
+}
+
+// One GPU for an hour: a kernel in 90 % of it, SMs active 80 %, tensor cores 30 %, OFU 27 %.
+Usage OneHour() {
+  Usage usage;
+  usage.expected_s = 3600;
+  store::UsageSums& s = usage.sums;
+  s.ofu.observed_s = s.ofu.computable_s = 3600, s.ofu.ofu_s = 972, s.ofu.samples = 360;
+  s.gpu_util_s = 3240, s.gpu_util_span_s = 3600;
+  s.sm_active_s = 2880, s.sm_active_span_s = 3600;
+  s.tensor_s = 1080, s.tensor_span_s = 3600;
+  return usage;
+}
+
+TEST(OfuCauseTest, IsTheLargestLossOfWhatWasMeasured) {
+  // Lost: 360 s without a kernel, 360 with SMs idle, 1,800 without tensor work, 108 below the
+  // clock.
+  OfuCause cause = CauseOfOfu(OneHour());
+  EXPECT_EQ(cause.loss, "tensor_idle");
+  EXPECT_DOUBLE_EQ(cause.gpu_seconds, 1800);
+  EXPECT_DOUBLE_EQ(cause.share, 0.5);
+  EXPECT_EQ(cause.text, "tensor cores idle: 0.5 of 1.0 measured GPU-h (50 %)");
+  // What was held and not observed is in no OFU, and changes no cause.
+  Usage longer = OneHour();
+  longer.expected_s = 36'000;
+  EXPECT_EQ(CauseOfOfu(longer).text, cause.text);
+  // With a kernel in a third of the time alone, and SMs active in all of that.
+  Usage idle = OneHour();
+  idle.sums.gpu_util_s = idle.sums.sm_active_s = 1200;
+  EXPECT_EQ(CauseOfOfu(idle).text, "held, no kernel runs: 0.7 of 1.0 measured GPU-h (67 %)");
+}
+
+TEST(OfuCauseTest, IsNamedOnlyWhereNoOtherCanBeLarger) {
+  // SM activity is missing in half of the time: 1,800 s that may be SMs idle or tensor cores idle,
+  // beside 360 s of each loss that is known.
+  Usage half = OneHour();
+  half.sums.sm_active_s = 1440, half.sums.sm_active_span_s = 1800;
+  const OfuCause undecided = CauseOfOfu(half);
+  EXPECT_EQ(undecided.loss, "");
+  EXPECT_EQ(undecided.text,
+            "not decided: held, no kernel runs 10 %, tensor cores idle 10 %, not measured 50 %");
+  // Where nobody reports it, what lies between busy and tensor activity is one loss: 2,160 s.
+  Usage none = OneHour();
+  none.sums.sm_active_s = none.sums.sm_active_span_s = 0;
+  EXPECT_EQ(CauseOfOfu(none).text, "tensor cores idle: 0.6 of 1.0 measured GPU-h (60 %)");
+}
+
+TEST(OfuCauseTest, WithoutAnOfuSaysWhy) {
+  EXPECT_EQ(CauseOfOfu({}).text, "not computable: no samples in the window");
+  Usage clock = OneHour();
+  clock.sums.ofu.computable_s = clock.sums.ofu.ofu_s = 0, clock.sums.clock_missing_s = 3600;
+  EXPECT_EQ(CauseOfOfu(clock).text,
+            "not computable: the SM clock is missing: the exporter does not list "
+            "DCGM_FI_DEV_SM_CLOCK");
+  Usage brief = OneHour();
+  brief.sums.ofu.computable_s = 60;
+  EXPECT_EQ(CauseOfOfu(brief).text, "not decided: an OFU is known of 60 GPU-seconds alone");
+  // All of the peak: nothing is lost.
+  Usage full = OneHour();
+  full.sums.gpu_util_s = full.sums.sm_active_s = full.sums.tensor_s = full.sums.ofu.ofu_s = 3600;
+  EXPECT_EQ(CauseOfOfu(full).text, "no loss reaches 1 % of 1.0 measured GPU-h");
 }
 
 TEST(ReasonsTest, ACodeWithoutWordsIsItsOwn) {

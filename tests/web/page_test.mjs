@@ -403,6 +403,7 @@ await test(jobTest, async () => {
   await page.waitForSelector('[aria-label="Notes"] li');
   const notes = await page.locator('[aria-label="Notes"] li').allTextContents();
   assert.equal(notes.length, 2);
+  await page.waitForSelector('text=/Why this OFU: tensor cores idle: [0-9.]+ of [0-9.]+ measured/');
   assert.match(notes[0], /^MFU against OFU, alarm: MFU is 1.62 times too high\. "flopwatch div/);
   assert.match(notes[1], /<60 %> of the time/); // text, not a tag
   assert.equal(await page.getAttribute('button:text-is("Job")', 'aria-pressed'), 'true');

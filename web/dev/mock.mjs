@@ -134,6 +134,24 @@ function jobUsage(j, hours) {
     lost: j.dead ? { dead_counter: 3600 } : {},
   });
 }
+function jobCause(j, hours) {
+  const u = jobUsage(j, hours);
+  if (u.ofu === null) {
+    const text = `not computable: ${u.ofu_reason}`;
+    return { loss: null, gpu_seconds: null, share: null, text };
+  }
+  const share = u.gpu_util - u.tensor_active;
+  const seconds = share * u.observed_gpu_seconds;
+  const hoursOf = (s) => (s / 3600).toFixed(1);
+  return {
+    loss: 'tensor_idle',
+    gpu_seconds: seconds,
+    share,
+    text:
+      `tensor cores idle: ${hoursOf(seconds)} of ${hoursOf(u.observed_gpu_seconds)} ` +
+      `measured GPU-h (${Math.round(share * 100)} %)`,
+  };
+}
 const jobRow = (j, hours) => ({
   job: j.job,
   name: j.name,
@@ -146,6 +164,7 @@ const jobRow = (j, hours) => ({
     ...(j.model === 2 ? ['model_unknown'] : []),
     ...(j.k % 10 === 9 ? ['low_coverage'] : []),
   ],
+  cause: jobCause(j, hours),
 });
 
 function series(from, to, level, gpus, hole) {

@@ -336,6 +336,13 @@ export interface Gpus {
   gpus: GpuNow[];
 }
 
+export interface OfuCause {
+  loss: string | null; // null: none is decided
+  gpu_seconds: number | null;
+  share: number | null; // of what was observed
+  text: string;
+}
+
 export interface Job {
   job: string;
   name: string | null;
@@ -344,6 +351,7 @@ export interface Job {
   running: boolean;
   usage: Usage;
   flags: string[];
+  cause: OfuCause;
   sort_value?: number | null; // in lists: what it is ranked by, where that is a number
 }
 

@@ -231,7 +231,8 @@ Status RunSet(Context& context, const DivergenceOptions& o) {
     FW_RETURN_IF_ERROR(context.Write(DivergenceGroupsTable(answer)));
   }
   context.Out("\n");
-  return context.Write(DivergenceJobsTable(answer));
+  static constexpr BelowText kSentences[] = {{"headline", ""}, {"reason", "not compared: "}};
+  return context.Write(DivergenceJobsTable(answer), kSentences);
 }
 
 Status RunDivergence(Context& context, const DivergenceOptions& o) {

@@ -48,7 +48,7 @@ Status RunIdle(Context& context, const IdleOptions& o) {
   const Table table = IdleTable(answer);
   if (answer["rows_total"].integer_or(0) > static_cast<int64_t>(table.rows.size()))
     context.SetExitCode(ExitCode::kPartial);
-  return context.Write(table);
+  return context.Write(table, kEvidence);
 }
 
 }  // namespace

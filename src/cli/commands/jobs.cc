@@ -47,7 +47,7 @@ Status RunJobs(Context& context, const JobsOptions& o) {
         "from jobs.static_file.");
     return absl::OkStatus();
   }
-  return context.Write(table);
+  return context.Write(table, kWhyNoOfu);
 }
 
 struct JobOptions {
@@ -89,7 +89,7 @@ Status RunJob(Context& context, const JobOptions& o) {
     context.Out(JobDocument(answer));
     return absl::OkStatus();
   }
-  return context.Write(JobGpusTable(answer));
+  return context.Write(JobGpusTable(answer), kWhyNoOfu);
 }
 
 }  // namespace

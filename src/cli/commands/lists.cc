@@ -34,7 +34,7 @@ Status RunGpus(Context& context, const GpusOptions& o) {
                     : "No GPU matches. \"flopwatch gpus\" lists all.");
     return absl::OkStatus();
   }
-  return context.Write(GpusTable(answer));
+  return context.Write(GpusTable(answer), kWhyNoOfu);
 }
 
 struct TargetsOptions {
@@ -57,7 +57,7 @@ Status RunTargets(Context& context, const TargetsOptions& o) {
         "No targets. \"flopwatch serve --target HOST:9400\" scrapes one; a stored fleet has none.");
     return absl::OkStatus();
   }
-  return context.Write(TargetsTable(answer));
+  return context.Write(TargetsTable(answer), kOfTargets);
 }
 
 struct SqlOptions {

@@ -30,7 +30,7 @@ Status RunRegressions(Context& context, const RegressionOptions& o) {
   const Table table = RegressionsTable(answer);
   if (answer["rows_total"].integer_or(0) > static_cast<int64_t>(table.rows.size()))
     context.SetExitCode(ExitCode::kPartial);
-  return context.Write(table);
+  return context.Write(table, kEvidence);
 }
 
 }  // namespace

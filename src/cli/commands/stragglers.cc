@@ -66,7 +66,8 @@ Status RunStragglersOfFleet(Context& context, const StragglersOfFleet& o) {
                             JudgedLine(answer)));
     return absl::OkStatus();
   }
-  return context.Write(table);
+  static constexpr BelowText kBelow[] = {kEvidence[0], {"deficit_reason", "no figure: "}};
+  return context.Write(table, kBelow);
 }
 
 }  // namespace

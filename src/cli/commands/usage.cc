@@ -99,7 +99,7 @@ Status RunUsage(Context& context, const UsageOptions& o) {
                                            : UsageByTable(answer);
   if (answer["rows_total"].integer_or(0) > static_cast<int64_t>(table.rows.size()))
     context.SetExitCode(ExitCode::kPartial);
-  return context.Write(table);
+  return context.Write(table, kWhyNoOfu);
 }
 
 }  // namespace

@@ -66,7 +66,7 @@ TopData MakeTopData(const TopAnswers& a) {
     job.name = j["name"].text();
     job.user = j["user"].text();
     job.workflow = j["workflow"].text();
-    job.flags = JoinTexts(j["flags"], ", ");
+    job.cause = j["cause"]["text"].text();
     job.running = j["running"].boolean();
     job.usage = UsageView::From(j["usage"]);
     if (job.usage.ofu)
@@ -82,7 +82,7 @@ TopData MakeTopData(const TopAnswers& a) {
     gpu.model = g["model"].text();
     gpu.job = g["job"].text();
     gpu.state = g["state"].text();
-    gpu.flags = JoinTexts(g["flags"], ", ");
+    gpu.flags = FlagWords(g["flags"]);
     gpu.index = g["index"].integer();
     gpu.instance = g["gpu_instance"].integer();
     gpu.ofu = g["ofu"].number();
@@ -98,6 +98,7 @@ TopData MakeTopData(const TopAnswers& a) {
   d.gpus_total = a.gpus["total"].integer_or(static_cast<int64_t>(d.gpus.size()));
   d.detail_id = a.detail_id;
   d.detail_series = SeriesView::From(a.detail["series"]);
+  d.detail_cause = a.detail["job"]["cause"]["text"].text();
   d.detail_usage =
       UsageView::From(a.detail["job"].is_object() ? a.detail["job"]["usage"] : a.detail["usage"]);
   return d;

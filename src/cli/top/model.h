@@ -24,14 +24,18 @@ enum class Metric : uint8_t { kOfu, kTensor, kDuty, kPower, kTemperature, kCount
 std::string_view MetricName(Metric metric);
 
 struct TopGpu {
-  std::string gpu, node, model, job, state, flags;
+  std::string gpu, node, model, job, state;
+  std::string flags;  // in words
   std::optional<int64_t> index, instance;
   std::optional<double> ofu, tensor, clock_mhz, duty, power_w, temperature_c, memory_mib, age_s;
   std::optional<double> value(Metric metric) const;
+  // In words: that it is silent, or what its last sample is flagged with.
+  std::string Note() const { return state == "reporting" ? flags : state; }
 };
 
 struct TopJob {
-  std::string job, name, user, workflow, flags;
+  std::string job, name, user, workflow;
+  std::string cause;  // one line: why its OFU is what it is
   bool running = false;
   UsageView usage;
   std::deque<std::optional<double>> trend;  // OFU at each refresh, newest last
@@ -54,6 +58,7 @@ struct TopData {
   std::string detail_id;
   SeriesView detail_series;
   UsageView detail_usage;
+  std::string detail_cause;  // of a job
 };
 
 // Answers of the API; any may be null where its request failed.

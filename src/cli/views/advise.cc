@@ -66,11 +66,12 @@ std::string AdviceCard(const Json& answer, const ViewOptions& v) {
   std::string out =
       Paint(v, Tone::kBold, "What to do first") + "   " +
       WindowView::From(answer["window"]).Text() + "\n" +
-      fmt::format(
-          "{} GPU-hours held by jobs, of which samples speak for {}; no GPU-second stands "
-          "in two actions\n\n",
-          GpuHours(answer["allocated_gpu_seconds"].number_or(0)),
-          Percent(answer["coverage"].number()));
+      Wrap(fmt::format("{} GPU-hours held by jobs, of which samples speak for {}; no GPU-second "
+                       "stands in two actions",
+                       GpuHours(answer["allocated_gpu_seconds"].number_or(0)),
+                       Percent(answer["coverage"].number())),
+           v.width, "", "") +
+      "\n";
   if (answer["actions"].array().empty()) out = NothingToAdvise(answer) + "\n";
   out += AdviceList(answer, v, 2);
   for (const Json& note : answer["notes"].array())

@@ -74,11 +74,14 @@ class Card {
 
  private:
   void Line(std::string_view label, const std::string& value, const std::string& remark = "") {
-    out_ += "  " + PadRight(label, kDivergenceLabel) + PadRight(value, 18);
-    if (!remark.empty())
-      out_ += "  " + Paint(v_, Tone::kDim,
-                           CutToWidth(remark, std::max(20, v_.width - kDivergenceLabel - 24)));
-    out_ += "\n";
+    const std::string head = "  " + PadRight(label, kDivergenceLabel) + PadRight(value, 18);
+    if (remark.empty()) {
+      out_ += head + "\n";
+      return;
+    }
+    const std::string indent(static_cast<size_t>(DisplayWidth(head)) + 2, ' ');
+    out_ += head + "  " +
+            Paint(v_, Tone::kDim, Wrap(remark, v_.width, indent, indent).substr(indent.size()));
   }
   void Title(std::string_view text) { out_ += "\n" + Paint(v_, Tone::kBold, text) + "\n"; }
 

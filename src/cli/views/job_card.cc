@@ -102,7 +102,9 @@ std::string Bars(const Json& job, const Json& answer, const ViewOptions& v) {
   if (u.ofu && u.ci95) ofu += fmt::format(" ± {:.1f}", *u.ci95 * 100);
   std::string out;
   out += BarLine(v, "OFU", ofu, u.ofu, Tone::kUseful, "of peak arithmetic");
-  if (!u.ofu) out += Wrap(u.reason, v.width, "    not computable: ", "    ");
+  // Why it is what it is, or why it is not known.
+  if (const std::string& why = job["cause"]["text"].text(); !why.empty())
+    out += Wrap(why, v.width, "  " + PadRight("why", kCardLabel), "  " + PadRight("", kCardLabel));
   out += Application(answer, v);
   out += BarLine(v, "tensor active", Percent(u.tensor_active), u.tensor_active, Tone::kUseful,
                  "of cycles on tensor cores");
@@ -157,13 +159,25 @@ std::string WhereItWent(const Json& job, const ViewOptions& v) {
                         const std::string& text) {
     return Paint(v, tone, v.ascii ? plain : block) + " " + text;
   };
-  out += "  " +
-         part("█", "#", Tone::kUseful, fmt::format("useful {} GPU-h", GpuHours(u.useful_s()))) +
-         "   " +
-         part("▓", "+", Tone::kLost, fmt::format("busy, not used {}", GpuHours(u.lost_s - idle))) +
-         "   " + part("▒", "-", Tone::kLost, fmt::format("no kernel {}", GpuHours(idle)));
+  struct Part {
+    std::string_view block, plain;
+    Tone tone;
+    std::string text;
+  };
+  std::vector<Part> parts = {
+      {"█", "#", Tone::kUseful, fmt::format("useful {} GPU-h", GpuHours(u.useful_s()))},
+      {"▓", "+", Tone::kLost, fmt::format("busy, not used {}", GpuHours(u.lost_s - idle))},
+      {"▒", "-", Tone::kLost, fmt::format("no kernel {}", GpuHours(idle))}};
   if (unknown > 36)
-    out += "   " + part("·", ".", Tone::kDim, fmt::format("unknown {}", GpuHours(unknown)));
+    parts.push_back({"·", ".", Tone::kDim, fmt::format("unknown {}", GpuHours(unknown))});
+  int column = 0;
+  for (const Part& p : parts) {
+    // What does not fit goes on in the next line.
+    const int width = 2 + DisplayWidth(p.text);
+    const std::string_view gap = column == 0 ? "  " : column + 3 + width > v.width ? "\n  " : "   ";
+    column = gap == "   " ? column + 3 + width : 2 + width;
+    out += std::string(gap) + part(p.block, p.plain, p.tone, p.text);
+  }
   return out + "\n";
 }
 

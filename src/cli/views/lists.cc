@@ -213,23 +213,35 @@ Table UsageComparedTable(const Json& answer) {
   return t;
 }
 
+namespace {
+
+// In words: what its last sample is flagged with, or that there is none of late.
+std::string WhyNoOfu(const Json& gpu) {
+  const std::string flags = FlagWords(gpu["flags"]);
+  return flags.empty() && gpu["state"].text() != "reporting" ? gpu["state"].text() : flags;
+}
+
+}  // namespace
+
 Table GpusTable(const Json& answer) {
   Table t;
-  t.columns = ColumnsOf(
-      Column{"node", "node"}, Column{"index", "gpu"}, Column{"job", "job"},
-      Column{"state", "state"}, Column{"ofu", "ofu", kPercentBar},
-      Column{"tensor_active", "tensor", kPercent}, Column{"sm_clock_mhz", "sm mhz", kCount},
-      Column{"gpu_util", "duty", kPercent}, Column{"power_w", "power", kWatts},
-      Column{"gpu_temp_c", "°c", kCount}, Column{"fb_used_mib", "mib used", kCount},
-      Column{"age_s", "age", kSeconds}, Column{"flags", "notes"}, Column{"model", "model"},
-      Column{"gpu", "uuid"}, Column{"gpu_instance", "instance"});
+  t.columns =
+      ColumnsOf(Column{"node", "node"}, Column{"index", "gpu"}, Column{"job", "job"},
+                Column{"state", "state"}, Column{"ofu", "ofu", kPercentBar},
+                Column{"tensor_active", "tensor", kPercent},
+                Column{"sm_clock_mhz", "sm mhz", kCount}, Column{"gpu_util", "duty", kPercent},
+                Column{"power_w", "power", kWatts}, Column{"gpu_temp_c", "°c", kCount},
+                Column{"fb_used_mib", "mib used", kCount}, Column{"age_s", "age", kSeconds},
+                Column{"flags", "notes"}, Column{"model", "model"}, Column{"gpu", "uuid"},
+                Column{"gpu_instance", "instance"}, Column{"ofu_reason", "why no ofu"});
   for (const Json& g : answer["gpus"].array()) {
     t.rows.push_back(
         {TextCell(g["node"]), IntegerCell(g["index"]), TextCell(g["job"]), TextCell(g["state"]),
          NumberCell(g["ofu"]), NumberCell(g["tensor_active"]), NumberCell(g["sm_clock_mhz"]),
          NumberCell(g["gpu_util"]), NumberCell(g["power_w"]), NumberCell(g["gpu_temp_c"]),
          NumberCell(g["fb_used_mib"]), NumberCell(g["age_s"]), TextCell(JoinTexts(g["flags"], ",")),
-         TextCell(g["model"]), TextCell(g["gpu"]), IntegerCell(g["gpu_instance"])});
+         TextCell(g["model"]), TextCell(g["gpu"]), IntegerCell(g["gpu_instance"]),
+         TextCell(g["ofu"].number() ? "" : WhyNoOfu(g))});
   }
   t.notes.push_back(
       fmt::format("{} of {} GPUs, each as its last sample says; OFU = tensor activity × SM clock ÷ "

@@ -3,6 +3,7 @@
 
 #include "base/json_read.h"
 #include "base/table.h"
+#include "cli/views/below.h"
 
 namespace flopwatch::cli {
 
@@ -14,7 +15,12 @@ Table UsageStepsTable(const Json& answer);
 Table UsageComparedTable(const Json& answer);
 Table GpusTable(const Json& answer);     // GET /api/v1/gpus
 Table JobGpusTable(const Json& answer);  // the GPUs of GET /api/v1/jobs/{job}
-Table TargetsTable(const Json& answer);  // GET /api/v1/targets
-Table SqlTable(const Json& answer);      // POST /api/v1/sql
+Table TargetsTable(const Json& answer);
+// What is wrong with an exporter.
+inline constexpr BelowText kOfTargets[] = {{"error", "error: "},
+                                           {"refused_reasons", "refused: "},
+                                           {"counters", "counters: ", false, "ok"},
+                                           {"counter_faults", "because: "}};  // GET /api/v1/targets
+Table SqlTable(const Json& answer);                                           // POST /api/v1/sql
 
 }  // namespace flopwatch::cli

@@ -9,6 +9,7 @@
 #include "base/table.h"
 #include "base/text.h"
 #include "cli/views/advise.h"
+#include "cli/views/below.h"
 #include "cli/views/columns.h"
 #include "cli/views/report_parts.h"
 #include "query/notes.h"
@@ -25,6 +26,8 @@ void UserSums::Add(const Json& answer) {
     user.computable_s += u.computable_s;
     user.useful_s += u.useful_s();
     user.lost_s += u.lost_s;
+    if (!u.ofu && u.gpu_seconds > user.reason_s)
+      user.reason = u.reason, user.reason_s = u.gpu_seconds;
     ++jobs_;
     gpu_seconds_ += u.gpu_seconds;
   }
@@ -155,24 +158,34 @@ std::string MethodText(const Report& r) {
   return out;
 }
 
+namespace {
+
+// The last column says why there is no OFU: none where every row has one.
+Table WithoutEmptyLast(Table t) {
+  if (std::any_of(t.rows.begin(), t.rows.end(), [](const std::vector<Cell>& row) {
+        return !std::holds_alternative<std::monostate>(row.back());
+      }))
+    return t;
+  t.columns.pop_back();
+  for (auto& row : t.rows) row.pop_back();
+  return t;
+}
+
+}  // namespace
+
 Table ReportModels(const Report& r) {
   Table t;
   t.columns = ColumnsOf(Column{"model", "GPU model"}, Column{"gpus", "GPUs", ColumnFormat::kCount},
                         Column{"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
                         Column{"ofu", "OFU", ColumnFormat::kPercentBar},
                         Column{"coverage", "coverage", ColumnFormat::kPercent},
-                        Column{"reason", "why no OFU"});
+                        Column{"ofu_reason", "why no OFU"});
   for (const ReportModel& m : r.models) {
     t.rows.push_back({m.model.empty() ? Cell(std::string("(not reported)")) : Cell(m.model), m.gpus,
                       m.usage.gpu_seconds, NumberCell(m.usage.ofu), NumberCell(m.usage.coverage),
                       TextCell(m.usage.reason)});
   }
-  if (std::all_of(r.models.begin(), r.models.end(),
-                  [](const ReportModel& m) { return m.usage.reason.empty(); })) {
-    t.columns.pop_back();
-    for (auto& row : t.rows) row.pop_back();
-  }
-  return t;
+  return WithoutEmptyLast(std::move(t));
 }
 
 Table ReportJobs(const Report& r) {
@@ -200,12 +213,14 @@ Table ReportUsers(const Report& r) {
   t.columns = ColumnsOf(Column{"user", "user"}, Column{"jobs", "jobs", ColumnFormat::kCount},
                         Column{"gpu_seconds", "GPU time", ColumnFormat::kGpuHours},
                         Column{"lost", "lost", ColumnFormat::kGpuHours},
-                        Column{"ofu", "OFU", ColumnFormat::kPercentBar});
+                        Column{"ofu", "OFU", ColumnFormat::kPercentBar},
+                        Column{"ofu_reason", "why no OFU"});
   for (const ReportUser& u : r.users) {
     t.rows.push_back({u.user.empty() ? std::string("(not known)") : u.user, u.jobs, u.gpu_seconds,
-                      u.computable_s > 0 ? Cell(u.lost_s) : Cell(), NumberCell(u.ofu())});
+                      u.computable_s > 0 ? Cell(u.lost_s) : Cell(), NumberCell(u.ofu()),
+                      TextCell(u.ofu() ? "" : u.reason)});
   }
-  return t;
+  return WithoutEmptyLast(std::move(t));
 }
 
 Table ReportLosses(const Report& r) {
@@ -307,6 +322,14 @@ std::vector<ReportSection> SectionsOf(const Report& r) {
   return out;
 }
 
+namespace {
+
+// Columns of sentences, in whichever section.
+constexpr BelowText kSentences[] = {
+    kWhyNoOfu[0], {"notes", ""}, {"advice", ""}, {"error", ""}, {"what", ""}};
+
+}  // namespace
+
 std::string ReportText(const Report& r, const ViewOptions& v) {
   const auto heading = [&](std::string_view text, std::string_view remark) {
     std::string out = "\n" + Paint(v, Tone::kBold, text);
@@ -338,10 +361,14 @@ std::string ReportText(const Report& r, const ViewOptions& v) {
   }
   out += "\n";
   for (const ReportFact& f : FactsOf(r)) {
-    out += "  " + PadRight(f.name, 20) + PadLeft(f.value, 12);
-    if (!f.remark.empty())
-      out += "  " + Paint(v, Tone::kDim, CutToWidth(f.remark, std::max(10, v.width - 36)));
-    out += "\n";
+    const std::string line = "  " + PadRight(f.name, 20) + PadLeft(f.value, 12) + "  ";
+    if (f.remark.empty()) {
+      out += line.substr(0, line.size() - 2) + "\n";
+      continue;
+    }
+    const std::string indent(DisplayWidth(line), ' ');
+    out +=
+        line + Paint(v, Tone::kDim, Wrap(f.remark, v.width, indent, indent).substr(indent.size()));
   }
   for (const ReportSection& s : SectionsOf(r)) {
     out += heading(s.title, s.remark);
@@ -358,7 +385,7 @@ std::string ReportText(const Report& r, const ViewOptions& v) {
         if (c.format == ColumnFormat::kPercentBar) c.format = ColumnFormat::kPercent;
       }
     }
-    out += Render(t, options);
+    out += RenderBelow(t, options, kSentences);
   }
   out += "\n" + Paint(v, Tone::kDim, Wrap(MethodText(r), v.width, "", ""));
   return out;

@@ -23,6 +23,9 @@ struct ReportUser {
   std::string user;  // "" = jobs without a known user
   int64_t jobs = 0;
   double gpu_seconds = 0, computable_s = 0, useful_s = 0, lost_s = 0;
+  // Of the job without an OFU that held the most; why the user has none where all are such.
+  std::string reason;
+  double reason_s = 0;
   std::optional<double> ofu() const {
     return computable_s > 0 ? std::optional<double>(useful_s / computable_s) : std::nullopt;
   }

@@ -198,13 +198,35 @@ std::string PadLeft(std::string_view text, int width) {
   return out;
 }
 
+namespace {
+
+// Whether `word`, without the marks behind it, is the unit of the number that ends in `before`.
+bool IsUnitOf(char before, std::string_view word) {
+  static constexpr std::string_view kUnits[] = {"%",  "GPU-h", "MHz", "W",   "kW", "s",
+                                                "ms", "µs",    "ns",  "GiB", "°C", "points"};
+  if (before < '0' || before > '9') return false;
+  while (!word.empty() && std::string_view(".,;:)").find(word.back()) != std::string_view::npos)
+    word.remove_suffix(1);
+  return std::find(std::begin(kUnits), std::end(kUnits), word) != std::end(kUnits);
+}
+
+// The end of the first word of `text`; a number and its unit are one.
+size_t EndOfWord(std::string_view text) {
+  const size_t at = std::min(text.find(' '), text.size());
+  if (at == 0 || at + 1 >= text.size()) return at;
+  const size_t next = std::min(text.find(' ', at + 1), text.size());
+  return IsUnitOf(text[at - 1], text.substr(at + 1, next - at - 1)) ? next : at;
+}
+
+}  // namespace
+
 std::string Wrap(std::string_view text, int width, std::string_view first,
                  std::string_view indent) {
   std::string out(first), line;
   int column = DisplayWidth(first);
   bool fresh = true;
   while (!text.empty()) {
-    const size_t at = std::min(text.find(' '), text.size());
+    const size_t at = EndOfWord(text);
     const std::string_view word = text.substr(0, at);
     text.remove_prefix(std::min(at + 1, text.size()));
     const int w = DisplayWidth(word);

@@ -59,6 +59,7 @@ std::string Ago(double seconds);  // "4s", "3m", "2h", "5d"
 std::string PadRight(std::string_view text, int width);
 std::string PadLeft(std::string_view text, int width);
 // Text wrapped at blanks to `width` columns, each line behind `indent`, the first behind `first`.
+// A number stays with its unit.
 std::string Wrap(std::string_view text, int width, std::string_view first, std::string_view indent);
 
 }  // namespace flopwatch::cli

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <array>
 
-#include "absl/strings/str_replace.h"
 #include "base/text.h"
 
 namespace flopwatch::cli {
@@ -41,12 +40,7 @@ std::string Heading(const ViewOptions& v, std::string_view text) {
 
 std::string Line(int indent, std::string_view text, int width, std::string_view first = "") {
   const std::string blank(static_cast<size_t>(indent), ' ');
-  // A number stays with its unit.
-  std::string glued = absl::StrReplaceAll(
-      std::string(text),
-      {{" %", "\x01%"}, {" ms", "\x01ms"}, {" µs", "\x01µs"}, {" s ", "\x01s "}});
-  std::string out = absl::StrReplaceAll(
-      Wrap(glued, width, first.empty() ? blank : std::string(first), blank), {{"\x01", " "}});
+  std::string out = Wrap(text, width, first.empty() ? blank : std::string(first), blank);
   if (!out.ends_with('\n')) out += '\n';
   return out;
 }
@@ -214,8 +208,11 @@ std::string FindingsText(const trace::Findings& findings, Nanos origin, const Vi
     out += fmt::format("{:>2}. {}  {}\n", number, Paint(v, Tone::kBold, Printable(f.title)), tag);
     for (const trace::Fact& fact : f.evidence)
       out += Line(6, Printable(fact.text, 400), v.width, "    - ");
-    for (const std::string& name : f.top)
-      out += "    - " + CutToWidth(Printable(name, 300), v.width - 6) + "\n";
+    for (const std::string& text : f.top) {
+      const trace::TopLine top = trace::ReadTop(text);
+      out += Line(6, Printable(trace::BriefName(top.name)) + Printable(top.figures), v.width,
+                  "    - ");
+    }
     if (const std::string where = trace::WhereOf(f, origin); !where.empty())
       out += Line(4, "Look at " + where, v.width);
     out += Line(4, "Do: " + Printable(f.advice, 600), v.width);

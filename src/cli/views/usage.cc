@@ -90,7 +90,15 @@ std::string JobNote(const UsageView& u) {
                                              .computable_s = u.computable_s,
                                              .stale_s = u.stale_s,
                                              .lost_reasons = u.lost_reasons});
-  return note.empty() && !u.ofu ? u.reason : note;
+  // The page says the same: of the reason's sentence what stands before the colon.
+  return note.empty() && !u.ofu ? u.reason.substr(0, u.reason.find(':')) : note;
+}
+
+std::string FlagWords(const Json& flags) {
+  std::string out;
+  for (const Json& flag : flags.array())
+    out += (out.empty() ? "" : "; ") + query::ReasonTitle(flag.text());
+  return out;
 }
 
 std::string JoinTexts(const Json& array, std::string_view separator) {

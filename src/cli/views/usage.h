@@ -62,6 +62,9 @@ struct WindowView {
 // nothing stands out.
 std::string JobNote(const UsageView& usage);
 
+// Quality flags in words (query/notes.h), divided by "; ".
+std::string FlagWords(const Json& flags);
+
 std::string JoinTexts(const Json& array, std::string_view separator);
 
 }  // namespace flopwatch::cli

@@ -12,7 +12,6 @@
 namespace flopwatch::fleet {
 
 inline constexpr auto kFirstMeasured = static_cast<size_t>(SankeyLevel::kBusy);
-inline constexpr std::string_view kUnmeasuredName = "unmeasured";
 
 // Seconds in which the counter of a measured level was there.
 double SpanOf(const efficiency::UsageSums& sums, SankeyLevel level);

@@ -138,6 +138,9 @@ struct SankeyRow {
   std::string_view why_unknown = {};
 };
 
+// The loss of time in which nothing was measured, at whatever level.
+inline constexpr std::string_view kUnmeasuredName = "unmeasured";
+
 struct SankeyLoss {
   std::string_view name, title;              // for machines and for people
   SankeyLevel before = SankeyLevel::kCount;  // the level that the time did not reach

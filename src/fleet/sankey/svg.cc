@@ -115,7 +115,7 @@ class Drawing {
     double end = x + kBar + 0.62 * (step_ - kBar);
     for (const SankeyLoss* loss : c.losses) {
       const double height = std::max(HeightOf(loss->gpu_seconds), kThinnest);
-      const bool unmeasured = loss->name == "unmeasured";
+      const bool unmeasured = loss->name == kUnmeasuredName;
       const std::string title =
           fmt::format("{}: {}, {} of deployed{}", loss->title, Hours(loss->gpu_seconds),
                       Share(loss->gpu_seconds, deployed_), Cost(loss->money));

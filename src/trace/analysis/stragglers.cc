@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 #include "absl/container/flat_hash_map.h"
+#include "base/table.h"
 #include "trace/call_kind.h"
 
 namespace flopwatch::trace {
@@ -207,16 +208,17 @@ void Conclude(StragglerVerdict* verdict) {
     if (verdict->cause_share >= kCauseShare && cause != LatenessCause::kBefore)
       verdict->cause = cause;
   }
-  const double caused_ms = static_cast<double>(worst.blamed()) / 1e6;
+  const std::string caused =
+      HumanCell(static_cast<double>(worst.blamed()) / 1e3, ColumnFormat::kMicros);
   if (!verdict->straggler) {
     verdict->sentence = fmt::format(
-        "no straggler: rank {} causes most wait ({:.3f} ms over all ranks, {:.1f} % of the step)",
-        worst.rank, caused_ms, worst.share_of_step * 100);
+        "no straggler: rank {} causes most wait ({} over all ranks, {:.1f} % of the step)",
+        worst.rank, caused, worst.share_of_step * 100);
   } else {
     verdict->sentence = fmt::format(
-        "rank {} is the straggler: last in {} of {} collectives, {:.3f} ms of wait for the others, "
+        "rank {} is the straggler: last in {} of {} collectives, {} of wait for the others, "
         "{:.1f} % of the step; ",
-        worst.rank, worst.last, worst.collectives, caused_ms, worst.share_of_step * 100);
+        worst.rank, worst.last, worst.collectives, caused, worst.share_of_step * 100);
     if (verdict->cause) {
       verdict->sentence +=
           fmt::format("{} explains {:.0f} % of its lateness", LatenessCauseName(*verdict->cause),

@@ -10,7 +10,7 @@
 namespace flopwatch::trace {
 namespace {
 
-constexpr size_t kMaxNameBytes = 120;  // of a name in a list a person reads
+constexpr size_t kMaxNameBytes = 1000;  // views show names shorter (trace/report)
 
 void Add(Finding* f, std::string name, Cell value, ColumnFormat format, std::string text) {
   f->evidence.push_back({std::move(name), std::move(value), format, std::move(text)});

@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "base/text.h"
+#include "trace/analysis/short_name.h"
 #include "trace/analysis/stragglers.h"
 #include "trace/ops/ops.h"
 #include "trace/parallel.h"
@@ -223,6 +224,19 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
   return out;
 }
 
+namespace {
+
+// Three digits, or all before the point: what a measurement of a trace is good for.
+double ThreeDigits(double v) {
+  if (!std::isfinite(v) || v == 0) return v;
+  const double a = std::abs(v);
+  if (a >= 100) return std::round(v);
+  const double scale = std::pow(10.0, 2 - std::floor(std::log10(a)));
+  return std::round(v * scale) / scale;
+}
+
+}  // namespace
+
 Table ForPeople(Table table) {
   for (size_t i = 0; i < table.columns.size(); ++i) {
     Column& c = table.columns[i];
@@ -251,12 +265,37 @@ Table ForPeople(Table table) {
     }
     if (c.format == ColumnFormat::kPlain && c.name.ends_with("_share"))
       c.format = ColumnFormat::kPercent;
+    if (c.format == ColumnFormat::kPlain) {
+      for (auto& row : table.rows) {
+        if (i >= row.size()) continue;
+        if (const auto* d = std::get_if<double>(&row[i])) row[i] = ThreeDigits(*d);
+      }
+    }
     if (c.title.empty()) c.title = c.name;
     if (c.format == ColumnFormat::kMicros && c.title.ends_with("_us"))
       c.title.resize(c.title.size() - 3);
     std::replace(c.title.begin(), c.title.end(), '_', ' ');
   }
   return table;
+}
+
+std::string BriefName(std::string_view name) {
+  constexpr std::string_view kBrackets = "<(";
+  const size_t arguments = name.find_first_of(kBrackets);
+  if (arguments == std::string_view::npos) return CutToWidth(name, kBriefColumns);
+  std::string brief = ShortName(name);
+  // A name that was cut has brackets that nothing closes: what stands before the first one is told.
+  if (brief.find_first_of(kBrackets) != std::string::npos) {
+    brief = std::string(name.substr(0, arguments));
+    brief.erase(0, brief.rfind(' ') + 1);  // npos + 1 is 0: there is no blank
+  }
+  return CutToWidth(brief.empty() ? name : std::string_view(brief), kBriefColumns);
+}
+
+TopLine ReadTop(std::string_view text) {
+  const size_t at = text.ends_with(')') ? text.rfind(" (") : std::string_view::npos;
+  if (at == std::string_view::npos || at == 0) return {text, {}};
+  return {text.substr(0, at), text.substr(at)};
 }
 
 std::string HumanNanos(Nanos n) {

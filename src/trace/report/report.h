@@ -118,6 +118,17 @@ Table StepTable(const TraceReport& report);
 // Columns whose names end in _us or _ns get their unit for people (numbers of the latter become
 // microseconds); the name without it is the title.
 Table ForPeople(Table table);
+// The name of a kernel or a function as short as it can be told by: without the arguments in <> and
+// (), and of what is left at most kBriefColumns.
+inline constexpr int kBriefColumns = 48;
+std::string BriefName(std::string_view name);
+// A line of Finding::top, "ampere_sgemm_128x64_nn (312 times, 4.1 ms)", in its two parts; the
+// figures begin with a blank, and may be absent.
+struct TopLine {
+  std::string_view name, figures;
+};
+TopLine ReadTop(std::string_view text);
+
 // "12.3 ms", "840 µs", "1.20 s": three digits.
 std::string HumanNanos(Nanos n);
 // "resnet50 · 8 ranks of V100, 1 step"

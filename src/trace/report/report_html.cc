@@ -15,9 +15,12 @@ constexpr size_t kMaxDrawnRanks = 64;   // of the timeline; the table has all
 constexpr size_t kMaxStepRanks = 16;    // small multiples of steps
 constexpr size_t kMaxDrawnSteps = 120;  // bars a rank
 
+// Wider than other documents: tables of ranks and operators have a dozen columns and more.
 constexpr std::string_view kStyle =
     R"(<style>
-:root{--copy:#7b68b5}
+:root{--copy:#7b68b5}body{max-width:1232px}th.n{white-space:normal}.bar{width:48px}
+.dense th,.dense td{padding:3px 6px;font-size:13px}.dense th{font-size:12px}
+.dense.packed th,.dense.packed td{padding:3px 3px}
 .verdict{font-size:17px;line-height:1.55;margin:16px 0 8px}.verdict b{font-weight:650}
 .card{border:1px solid var(--line);border-left:4px solid var(--soft);border-radius:4px;)"
     R"(padding:10px 16px;margin:12px 0;break-inside:avoid}
@@ -27,9 +30,9 @@ constexpr std::string_view kStyle =
     R"(color:var(--soft);margin-right:8px}
 .critical .tag{color:var(--bad)})"
     R"(.name{font-family:ui-monospace,monospace;font-size:12px;overflow-wrap:anywhere}
-.wide{overflow-x:auto})"
+.wide{overflow-x:auto}.wide svg{min-width:720px})"
     R"(.key svg{display:inline;width:12px;height:12px;margin:0 4px 0 16px;vertical-align:-1px}
-details{margin:8px 0}summary{cursor:pointer}td{overflow-wrap:anywhere}
+details{margin:8px 0}summary{cursor:pointer}td{overflow-wrap:break-word}.any{overflow-wrap:anywhere}
 @media print{body{max-width:none;padding:0;font-size:11px}.wide{overflow:visible})"
     R"(details>*{display:block}
 :root{--ink:#000;--soft:#444;--line:#ccc;--page:#fff;--panel:#fff;--useful:#2f6fb5;--lost:#d9822b}}
@@ -115,7 +118,8 @@ std::string Timelines(const TraceReport& r) {
   if (drawn.empty()) return "";
   const double span = static_cast<double>(r.aligned ? last - first : longest);
   std::string out = fmt::format(
-      "<svg viewBox=\"0 0 960 {:.0f}\" role=\"img\" aria-label=\"Where the GPU time of each rank "
+      "<div class=\"wide\"><svg viewBox=\"0 0 960 {:.0f}\" role=\"img\" aria-label=\"Where the GPU "
+      "time of each rank "
       "went, over time\">\n",
       kRow * static_cast<double>(drawn.size()) + 16);
   double y = 4;
@@ -145,7 +149,7 @@ std::string Timelines(const TraceReport& r) {
   }
   out += fmt::format(
       "<text x=\"{}\" y=\"{:.1f}\">0</text><text x=\"960\" y=\"{:.1f}\" "
-      "text-anchor=\"end\">{}</text></svg>\n",
+      "text-anchor=\"end\">{}</text></svg></div>\n",
       kLeft, y + 8, y + 8, HumanNanos(static_cast<Nanos>(span)));
   out += Key();
   out += fmt::format(
@@ -174,7 +178,8 @@ std::string Steps(const TraceReport& r) {
     longest = std::max(longest, s.time.window);
   }
   std::string out = fmt::format(
-      "<svg viewBox=\"0 0 960 {:.0f}\" role=\"img\" aria-label=\"Duration of each step and where "
+      "<div class=\"wide\"><svg viewBox=\"0 0 960 {:.0f}\" role=\"img\" aria-label=\"Duration of "
+      "each step and where "
       "it went\">\n",
       kRow * static_cast<double>(by_rank.size()) + 4);
   double y = 4;
@@ -201,12 +206,38 @@ std::string Steps(const TraceReport& r) {
     out += '\n';
     y += kRow;
   }
-  out += "</svg>\n" + Key();
+  out += "</svg></div>\n" + Key();
   out += fmt::format(
       "<p class=\"soft\">Height: duration, the longest is {}. From below: compute, exposed "
       "communication, exposed copies; the rest is idle. * = not wholly in the trace.</p>\n",
       HumanNanos(longest));
   return out;
+}
+
+// A name as short as it can be told by, the whole one where the pointer rests.
+std::string NameSpan(std::string_view name) {
+  const std::string brief = BriefName(name);
+  if (brief == name) return "<span class=\"any\">" + HtmlEscape(name) + "</span>";
+  return fmt::format("<span class=\"any\" title=\"{}\">{}</span>", HtmlEscape(name),
+                     HtmlEscape(brief));
+}
+
+std::string HtmlTableOf(const Table& table) {
+  // Many columns stand closer, so that they fit a screen.
+  constexpr size_t kDense = 10, kPacked = 16;
+  const std::string html = HtmlTable(table, [](const Column& column, const Cell& cell) {
+    const auto* name = std::get_if<std::string>(&cell);
+    if (name == nullptr) return std::string();
+    if (column.name.find("kernel") != std::string::npos) return NameSpan(*name);
+    if (column.name == "shapes") return "<span class=\"any\">" + HtmlEscape(*name) + "</span>";
+    return std::string();
+  });
+  const size_t columns = table.columns.size();
+  return fmt::format("<div class=\"wide{}\">{}</div>\n",
+                     columns >= kPacked  ? " dense packed"
+                     : columns >= kDense ? " dense"
+                                         : "",
+                     html);
 }
 
 std::string Card(const Finding& f, Nanos origin) {
@@ -218,8 +249,11 @@ std::string Card(const Finding& f, Nanos origin) {
                        HumanCell(f.gain, ColumnFormat::kPercent), HtmlEscape(f.gain_basis));
   out += "<ul>";
   for (const Fact& fact : f.evidence) out += fmt::format("<li>{}</li>", HtmlEscape(fact.text));
-  for (const std::string& name : f.top)
-    out += fmt::format("<li class=\"name\">{}</li>", HtmlEscape(name));
+  for (const std::string& text : f.top) {
+    const TopLine line = ReadTop(text);
+    out +=
+        fmt::format("<li class=\"name\">{}{}</li>", NameSpan(line.name), HtmlEscape(line.figures));
+  }
   out += "</ul>\n";
   if (const std::string where = WhereOf(f, origin); !where.empty())
     out += fmt::format("<p class=\"soft\">Look at {}</p>\n", HtmlEscape(where));
@@ -239,7 +273,7 @@ void HtmlSection(std::string* out, std::string_view title, const ReportTable& t)
     *out += fmt::format("<p class=\"soft\">{}</p>\n", HtmlEscape(t.missing));
     return;
   }
-  *out += "<div class=\"wide\">" + HtmlTable(ForPeople(t.table)) + "</div>\n";
+  *out += HtmlTableOf(ForPeople(t.table));
   for (const std::string& note : t.table.notes)
     *out += fmt::format("<p class=\"soft\">{}</p>\n", HtmlEscape(note));
 }
@@ -253,14 +287,13 @@ std::string ReportHtml(const TraceReport& r) {
                      r.written.empty() ? "" : "<br>written " + HtmlEscape(r.written));
   for (size_t i = 0; i < r.verdict.size(); ++i)
     out += i == 0 ? "<b>" + HtmlEscape(r.verdict[i]) + "</b>" : " " + HtmlEscape(r.verdict[i]);
-  out += "</p>\n<h2>Where the time went</h2>\n" + Timelines(r) + "<div class=\"wide\">" +
-         HtmlTable(RankTable(r)) + "</div>\n";
+  out += "</p>\n<h2>Where the time went</h2>\n" + Timelines(r) + HtmlTableOf(RankTable(r));
   if (!r.steps.empty()) {
     const Table steps = StepTable(r);
     out += "<h2>Steps</h2>\n" + Steps(r) +
            fmt::format("<details{}><summary>{} steps as a table</summary>\n",
                        r.steps.size() <= 20 ? " open" : "", r.steps.size());
-    out += "<div class=\"wide\">" + HtmlTable(steps) + "</div>";
+    out += HtmlTableOf(steps);
     for (const std::string& note : steps.notes)
       out += fmt::format("<p class=\"soft\">{}</p>", HtmlEscape(note));
     out += "</details>\n";
@@ -283,7 +316,7 @@ std::string ReportHtml(const TraceReport& r) {
     out += fmt::format("<p class=\"soft\">{}</p>\n", HtmlEscape(r.operator_note));
   HtmlSection(&out, "Not counted", r.uncounted);
   if (const Table losses = LossTable(r.losses); !losses.rows.empty())
-    out += "<h2>Left out or repaired</h2>\n<div class=\"wide\">" + HtmlTable(losses) + "</div>\n";
+    out += "<h2>Left out or repaired</h2>\n" + HtmlTableOf(losses);
   out +=
       "<p class=\"soft\">Times are of GPU work (kernels, copies, sets) in nanoseconds, each moment "
       "given to the first of compute, exposed communication, "

@@ -44,8 +44,11 @@ std::string ReportMarkdown(const TraceReport& r) {
         "\n### {} ({}{})\n\n", Literal(f.title), SeverityName(f.severity),
         f.gain > 0 ? fmt::format(", up to {}", HumanCell(f.gain, ColumnFormat::kPercent)) : "");
     for (const Fact& fact : f.evidence) out += fmt::format("- {}\n", Literal(fact.text));
-    for (const std::string& name : f.top)
-      out += fmt::format("- most concerned: {}\n", Literal(name));
+    for (const std::string& text : f.top) {
+      const TopLine top = ReadTop(text);
+      out += fmt::format("- most concerned: {}{}\n", Literal(BriefName(top.name)),
+                         Literal(top.figures));
+    }
     if (const std::string where = WhereOf(f, r.origin); !where.empty())
       out += fmt::format("- look at {}\n", where);
     out += fmt::format("\n**{}** {}\n", Literal(f.advice), Literal(f.gain_basis));

@@ -93,6 +93,33 @@ TEST(Report, ATraceWithoutGpuWorkSaysSo) {
   EXPECT_THAT(MakeTraceReport(none, {}).verdict.at(0), HasSubstr("no events"));
 }
 
+// A page has names as short as they can be told by, the whole one where the pointer rests, and
+// three digits of what was measured.
+TEST(Report, HtmlHasShortNamesAndThreeDigits) {
+  const std::string kernel =
+      "void at::native::vectorized_elementwise_kernel<4, at::native::AddFunctor<float>, "
+      "at::detail::Array<char*, 3> >(int, at::native::AddFunctor<float>)";
+  const std::string plain =
+      "bmm_MxE4m3_MxE2m1MxE4m3_Fp32_t128x16x256u2_s3_et128x16_m128x16x32_cga1x1x1";
+  TraceReport r;
+  r.uncounted.table.columns = {{"kernel_name"}, {"reason"}};
+  r.uncounted.table.rows = {{kernel, std::string("a<b>(c)")}, {plain, Cell()}};
+  r.operators.table.columns = {{"op_name"}, {"tflops"}, {"peak_tflops"}, {"time_ns"}};
+  r.operators.table.rows = {{std::string("aten::mm"), 0.4415056842, 2250.244096, int64_t{152'345}}};
+  Finding f;
+  f.top = {kernel + " (5 times, 9.39 ms)", "rank 7 (last 5 times, others wait 35.6 ms)"};
+  r.findings.findings = {f};
+  const std::string html = ReportHtml(r);
+  EXPECT_THAT(html, HasSubstr("at::detail::Array&lt;char*, 3&gt; &gt;(int, at::native::AddFunctor"
+                              "&lt;float&gt;)\">at::native::vectorized_elementwise_kernel</span>"));
+  EXPECT_THAT(html, HasSubstr("vectorized_elementwise_kernel</span> (5 times, 9.39 ms)</li>"));
+  EXPECT_THAT(html, HasSubstr("rank 7</span> (last 5 times, others wait 35.6 ms)</li>"));
+  EXPECT_THAT(html, HasSubstr("title=\"" + plain + "\">" + plain.substr(0, 47) + "…</span>"));
+  EXPECT_THAT(html, HasSubstr("<td>a&lt;b&gt;(c)</td>"));  // no kernel's name
+  EXPECT_THAT(html, HasSubstr("<td>aten::mm</td><td>0.442</td><td>2250</td>"));
+  EXPECT_THAT(html, HasSubstr("152 µs"));
+}
+
 TEST(Report, WhatIsMissingIsInTheVerdict) {
   TraceBuilder b;
   b.Gpu(Category::kKernel, "gemm", 0, 10);

@@ -436,6 +436,7 @@ export function JobPage({ job }: { job: string }) {
                   />
                   <UsageTiles usage={j.usage} />
                 </div>
+                {j.usage.ofu !== null && <p class="note">Why this OFU: {j.cause.text}</p>}
                 <Verdict data={data} />
                 <Notes notes={data.notes} />
               </div>
