@@ -7,6 +7,7 @@
 #include <functional>
 
 #include "base/text.h"
+#include "trace/analysis/short_name.h"
 #include "trace/analysis/stragglers.h"
 #include "trace/ops/ops.h"
 #include "trace/parallel.h"
@@ -82,6 +83,12 @@ ReportRank RankOf(const RankView& view, Nanos origin) {
   return out;
 }
 
+std::string_view GuessText(KernelClass c) {
+  return c == KernelClass::kCommunication ? "communication"
+         : c == KernelClass::kFused       ? "computation and communication in one"
+                                          : "computation";
+}
+
 // Ranks that ran together lie over each other on one axis; files of different runs or clocks do
 // not.
 bool Aligned(const std::vector<ReportRank>& ranks) {
@@ -131,15 +138,51 @@ void ReportOperators(const StatusOr<OpsReport>& ops, size_t operators, TraceRepo
   }
 }
 
+GuessedKernels GuessedOf(const AnalysisInput& input) {
+  const StringPool& names = input.set().names;
+  const std::vector<std::string>& more = input.options().communication_names;
+  std::vector<std::optional<KernelKind>> kinds(names.size());
+  std::vector<Nanos> time(names.size(), 0);
+  Nanos all = 0, guessed = 0;
+  for (const auto& view : input.ranks()) {
+    const EventTable& e = view->events();
+    for (const Row r : view->gpu_rows()) {
+      all += e.dur[r];
+      // The metadata of a collective is no guess.
+      if (e.category[r] != Category::kKernel || view->rank().CollectiveOf(r) != nullptr) continue;
+      std::optional<KernelKind>& kind = kinds[e.name[r]];
+      if (!kind) kind = KindOfKernel(names.Text(e.name[r]), more);
+      if (!kind->guessed) continue;
+      time[e.name[r]] += e.dur[r];
+      guessed += e.dur[r];
+    }
+  }
+  GuessedKernels out;
+  if (guessed == 0 || all == 0) return out;
+  out.share = static_cast<double>(guessed) / static_cast<double>(all);
+  std::vector<NameId> longest;
+  for (NameId id = 0; id < time.size(); ++id)
+    if (time[id] > 0) longest.push_back(id);
+  std::ranges::sort(longest, [&](NameId a, NameId b) {
+    return time[a] != time[b] ? time[a] > time[b] : names.Text(a) < names.Text(b);
+  });
+  for (size_t i = 0; i < std::min<size_t>(longest.size(), 3); ++i)
+    out.names.push_back(fmt::format("{} (taken for {})",
+                                    Printable(ShortName(names.Text(longest[i])), 120),
+                                    GuessText(kinds[longest[i]]->is)));
+  return out;
+}
+
 }  // namespace
 
 TimeSplit SplitOf(const RankView& view, Nanos begin, Nanos end) {
   TimeSplit out;
   if (end <= begin) return out;
   out.window = end - begin;
-  out.compute = LengthWithin(view.busy(KernelClass::kCompute), begin, end);
+  out.compute = LengthWithin(view.computing(), begin, end);
   out.exposed_communication = LengthWithin(view.exposed_communication(), begin, end);
   out.communication = LengthWithin(view.busy(KernelClass::kCommunication), begin, end);
+  out.fused = LengthWithin(view.busy(KernelClass::kFused), begin, end);
   const Nanos busy = LengthWithin(view.busy(), begin, end);
   // Compute and exposed communication do not overlap and are parts of busy: what is left of it is
   // copies and sets alone.
@@ -209,8 +252,10 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
     out.total.exposed_memory += r.time->exposed_memory;
     out.total.idle += r.time->idle;
     out.total.communication += r.time->communication;
+    out.total.fused += r.time->fused;
   }
   out.aligned = Aligned(out.ranks);
+  out.guessed = GuessedOf(input);
   if (!stragglers.ok()) {
     out.stragglers.missing = std::string(stragglers.status().message());
   } else if (!stragglers->parts.empty()) {

@@ -61,7 +61,7 @@ RankCheck CpuBound(const RankMeasures& m) {
   if (!m.rank.with_stack)
     f.uncertain.push_back(
         "Python stacks (with_stack) would name the code that keeps the host busy");
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), covered);
 }
 
 }  // namespace flopwatch::trace::rules
