@@ -9,16 +9,16 @@ constexpr std::string_view kMc2Source =
 constexpr auto kFusedMc2 = KernelClass::kFused;
 
 constexpr CommunicationName kAscendFusionNames[] = {
-    {"matmulallreduce", kMc2Source, kFusedMc2},
-    {"allgathermatmul", kMc2Source, kFusedMc2},
-    {"matmulreducescatter", kMc2Source, kFusedMc2},
-    {"moedistributedispatch", kMc2Source},
+    {"matmulallreduce", kMc2Source, kFusedMc2},     {"allgathermatmul", kMc2Source, kFusedMc2},
+    {"matmulreducescatter", kMc2Source, kFusedMc2}, {"moedistributedispatch", kMc2Source},
     {"moedistributecombine", kMc2Source},
 };
 
 }  // namespace
 
 constinit const CommunicationFamily kAscendFusions = {
-    .name = "ascend-fusions", .title = "Ascend's operators of products with collectives, and of experts", .names = kAscendFusionNames};
+    .name = "ascend-fusions",
+    .title = "Ascend's operators of products with collectives, and of experts",
+    .names = kAscendFusionNames};
 
 }  // namespace flopwatch::trace::communication

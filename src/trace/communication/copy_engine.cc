@@ -12,6 +12,9 @@ constexpr CommunicationName kCopyEngineNames[] = {
 }  // namespace
 
 constinit const CommunicationFamily kCopyEngine = {
-    .name = "copy-engine", .title = "Copies from GPU to GPU by a copy engine", .names = kCopyEngineNames, .copies = true};
+    .name = "copy-engine",
+    .title = "Copies from GPU to GPU by a copy engine",
+    .names = kCopyEngineNames,
+    .copies = true};
 
 }  // namespace flopwatch::trace::communication

@@ -42,6 +42,8 @@ constexpr CommunicationName kDeepEpNames[] = {
 }  // namespace
 
 constinit const CommunicationFamily kDeepEp = {
-    .name = "deep-ep", .title = "DeepEP and its forks: dispatch and combine of expert parallelism", .names = kDeepEpNames};
+    .name = "deep-ep",
+    .title = "DeepEP and its forks: dispatch and combine of expert parallelism",
+    .names = kDeepEpNames};
 
 }  // namespace flopwatch::trace::communication

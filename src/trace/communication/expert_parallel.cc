@@ -12,8 +12,8 @@ constexpr std::string_view kTrtMoeSource =
     "moeAlltoAllKernels.cu; FlashInfer has the same";
 
 constexpr CommunicationName kExpertNames[] = {
-    {"epdispatchintranode", kMoriSource},     {"epcombineintranode", kMoriSource},
-    {"epdispatchinternode", kMoriSource},     {"epcombineinternode", kMoriSource},
+    {"epdispatchintranode", kMoriSource},      {"epcombineintranode", kMoriSource},
+    {"epdispatchinternode", kMoriSource},      {"epcombineinternode", kMoriSource},
     {"a2a_dispatch_send_kernel", kPplxSource}, {"a2a_dispatch_recv_kernel", kPplxSource},
     {"a2a_combine_send_kernel", kPplxSource},  {"a2a_combine_recv_kernel", kPplxSource},
     {"moea2adispatchkernel", kTrtMoeSource},   {"moea2acombinekernel", kTrtMoeSource},
@@ -22,6 +22,8 @@ constexpr CommunicationName kExpertNames[] = {
 }  // namespace
 
 constinit const CommunicationFamily kExpertParallel = {
-    .name = "expert-parallel", .title = "All-to-all of experts of other libraries", .names = kExpertNames};
+    .name = "expert-parallel",
+    .title = "All-to-all of experts of other libraries",
+    .names = kExpertNames};
 
 }  // namespace flopwatch::trace::communication

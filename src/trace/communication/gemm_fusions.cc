@@ -24,6 +24,8 @@ constexpr CommunicationName kGemmFusionNames[] = {
 }  // namespace
 
 constinit const CommunicationFamily kGemmFusions = {
-    .name = "gemm-fusions", .title = "Matrix products with a collective in the same kernel", .names = kGemmFusionNames};
+    .name = "gemm-fusions",
+    .title = "Matrix products with a collective in the same kernel",
+    .names = kGemmFusionNames};
 
 }  // namespace flopwatch::trace::communication

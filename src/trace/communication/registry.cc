@@ -7,10 +7,11 @@ std::span<const CommunicationFamily* const> CommunicationFamilies() {
   namespace c = communication;
   // Kernels that compute too come first: their names often have a collective's name in them.
   static constexpr const CommunicationFamily* kFamilies[] = {
-      &c::kGemmFusions,    &c::kAscendFusions,   &c::kDeepEp,     &c::kExpertParallel,
-      &c::kNccl,           &c::kHccl,            &c::kOneCcl,     &c::kMscclpp,
-      &c::kShmem,          &c::kServingAllReduce, &c::kTrtLlm,    &c::kSymmetricMemory,
-      &c::kUserBuffers,    &c::kCopyEngine,
+      &c::kGemmFusions,      &c::kAscendFusions, &c::kDeepEp,
+      &c::kExpertParallel,   &c::kNccl,          &c::kHccl,
+      &c::kOneCcl,           &c::kMscclpp,       &c::kShmem,
+      &c::kServingAllReduce, &c::kTrtLlm,        &c::kSymmetricMemory,
+      &c::kUserBuffers,      &c::kCopyEngine,
   };
   return kFamilies;
 }

@@ -18,6 +18,8 @@ constexpr CommunicationName kTrtLlmNames[] = {
 }  // namespace
 
 constinit const CommunicationFamily kTrtLlm = {
-    .name = "trt-llm", .title = "All-reduce kernels of TensorRT-LLM and FlashInfer", .names = kTrtLlmNames};
+    .name = "trt-llm",
+    .title = "All-reduce kernels of TensorRT-LLM and FlashInfer",
+    .names = kTrtLlmNames};
 
 }  // namespace flopwatch::trace::communication

@@ -13,7 +13,8 @@ constexpr CommunicationName kUserBufferNames[] = {
 
 }  // namespace
 
-constinit const CommunicationFamily kUserBuffers = {
-    .name = "user-buffers", .title = "User buffers of Transformer Engine", .names = kUserBufferNames};
+constinit const CommunicationFamily kUserBuffers = {.name = "user-buffers",
+                                                    .title = "User buffers of Transformer Engine",
+                                                    .names = kUserBufferNames};
 
 }  // namespace flopwatch::trace::communication

@@ -38,8 +38,7 @@ struct RankOutcome {
 std::vector<size_t> OrderOfClaims() {
   std::vector<size_t> out;
   for (const std::string_view id : ClaimOrder())
-    out.push_back(static_cast<size_t>(std::ranges::find(Rules(), id, &Rule::id) -
-                                      Rules().begin()));
+    out.push_back(static_cast<size_t>(std::ranges::find(Rules(), id, &Rule::id) - Rules().begin()));
   return out;
 }
 
@@ -108,7 +107,8 @@ RankOutcome JudgeRank(const RankMeasures& m, size_t index, std::vector<RuleResul
   RankLedger& books = out.ledger;
   books.rank = m.rank.rank;
   books.steps = m.step_time;
-  books.idle = m.step_time - m.busy_time;
+  books.idle = Length(m.idle);
+  books.outside = m.step_time - m.busy_time - books.idle;
   books.exposed_communication = m.exposed_communication;
   books.exposed_copies = m.busy_time - m.compute_busy - m.exposed_communication;
   books.inside_kernels = ledger.TakenWithin(Intersect(m.windows, m.view.computing()));
@@ -146,10 +146,10 @@ std::optional<Finding> OneOfMany(const Measures& measures, size_t rule,
     f.by_rank.push_back({f.ranks.back(), p.gain, p.claimed});
   }
   if (outcomes->size() > 1) {
-    AddCount(&f, "ranks", static_cast<double>(found),
-             fmt::format("{} of {} ranks, at most {} to {} each; the figures are of rank {}", found,
-                         outcomes->size(), PercentText(least), PercentText(f.gain),
-                         f.rank.value_or(0)));
+    AddCount(
+        &f, "ranks", static_cast<double>(found),
+        fmt::format("{} of {} ranks, at most {} to {} each; the figures are of rank {}", found,
+                    outcomes->size(), PercentText(least), PercentText(f.gain), f.rank.value_or(0)));
   }
   return f;
 }
@@ -183,8 +183,7 @@ Findings FindAll(const AnalysisInput& input) {
   std::vector<RankOutcome> outcomes(measures.ranks().size());
   ForEachOnThreads(outcomes.size(), std::min(input.options().threads, 64), [&](size_t i) {
     outcomes[i].rules.resize(rules.size());
-    if (!input.options().ended())
-      outcomes[i] = JudgeRank(*measures.ranks()[i], i, &of_all, order);
+    if (!input.options().ended()) outcomes[i] = JudgeRank(*measures.ranks()[i], i, &of_all, order);
   });
 
   Findings out;
@@ -214,7 +213,8 @@ Findings FindAll(const AnalysisInput& input) {
     if (reason.has_value())
       out.not_checked.push_back({std::string(rules[r].id), *std::move(reason)});
   }
-  for (RankOutcome& o : outcomes) out.ledger.push_back(o.ledger);
+  for (size_t i = 0; i < outcomes.size(); ++i)
+    if (!measures.ranks()[i]->gpu.empty()) out.ledger.push_back(outcomes[i].ledger);
   const auto gain = [](const Finding& f) { return std::isnan(f.gain) ? 0.0 : f.gain; };
   std::ranges::stable_sort(out.findings, [&](const Finding& a, const Finding& b) {
     if (a.severity != b.severity) return a.severity > b.severity;

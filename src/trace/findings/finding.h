@@ -15,6 +15,11 @@
 
 namespace flopwatch::trace {
 
+struct Finding;
+// Whether other findings have a part of a finding's gain worth saying (half a per cent of the
+// step).
+bool SharedGain(const Finding& finding);
+
 enum class Severity : uint8_t { kInfo, kWarning, kCritical };
 std::string_view SeverityName(Severity s);  // "info", "warning", "critical"
 
@@ -104,11 +109,14 @@ std::span<const std::string_view> ClaimOrder();
 struct RankLedger {
   int32_t rank = 0;
   Nanos steps = 0;  // length of the windows that count
-  Nanos idle = 0, exposed_communication = 0, exposed_copies = 0;  // of the windows, measured
+  // Measured in the windows: without GPU work between the first and the last of the trace, and
+  // before the first or after the last; communication and copies that nothing hides.
+  Nanos idle = 0, outside = 0, exposed_communication = 0, exposed_copies = 0;
   double inside_kernels = 0;  // of computing time: what findings say that it could be shorter by
   double claimed = 0;         // by all findings
   double lost() const {
-    return static_cast<double>(idle + exposed_communication + exposed_copies) + inside_kernels;
+    return static_cast<double>(idle + outside + exposed_communication + exposed_copies) +
+           inside_kernels;
   }
 };
 
@@ -117,7 +125,7 @@ struct Findings {
   // Rules().
   std::vector<Finding> findings;
   std::vector<NotChecked> not_checked;
-  std::vector<RankLedger> ledger;  // one a rank
+  std::vector<RankLedger> ledger;  // one a rank with GPU work
 };
 // Threads: options.threads at most, joined before it returns.
 Findings FindAll(const AnalysisInput& input);

@@ -244,6 +244,7 @@ void RankMeasures::MeasureHost() {
   for (Row r = 0; r < events.size(); ++r) {
     const Category c = events.category[r];
     const bool block = IsHostBlock(c);
+    if (c == Category::kOverhead) Append(&profiler, events.ts[r], events.end(r));
     if (!block && !IsLaunchApi(c)) continue;
     const uint32_t thread = events.thread[r];
     if (block) {

@@ -70,6 +70,7 @@ struct RankMeasures {
   IntervalSet idle_rest;    // idle without data loading
   double idle_rest_share = 0;  // of gpu_windows
   std::vector<Row> syncs;      // blocking calls that begin in the windows
+  IntervalSet profiler;        // the profiler's own events, whole trace
   IntervalSet blocking;        // blocking calls of the launching threads, whole trace
   // Gaps between the work of a stream; those whose launch call began after the last work's end.
   Nanos stream_gaps = 0, host_wait = 0;

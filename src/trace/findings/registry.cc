@@ -82,6 +82,8 @@ Severity SeverityOf(double claimed) {
   return Severity::kInfo;
 }
 
+bool SharedGain(const Finding& f) { return f.gain > 0 && f.claimed < f.gain - 0.005; }
+
 std::span<const Rule> Rules() { return kRules; }
 std::span<const std::string_view> ClaimOrder() { return kClaimOrder; }
 

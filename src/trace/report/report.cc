@@ -138,6 +138,52 @@ void ReportOperators(const StatusOr<OpsReport>& ops, size_t operators, TraceRepo
   }
 }
 
+// One clock is measured where collectives link all ranks and their ends agree.
+bool EndsAgree(const Collectives& collectives) {
+  return collectives.one_clock && std::ranges::all_of(collectives.clocks, [&](const RankClock& c) {
+           return c.samples > 0 && c.component == collectives.clocks.front().component &&
+                  c.spread <= kClockNoise;
+         });
+}
+
+// What of a trace is there, as sentences: files that were cut, ranks and links that are missing.
+std::vector<std::string> PartsMissing(const AnalysisInput& input, int64_t world_size) {
+  constexpr std::string_view kCut[] = {"cut_tail", "gzip_broken"};
+  // Above this share of GPU work without its launch call, calls were not recorded or were filtered.
+  constexpr double kThinned = 0.5;
+  std::vector<std::string> out;
+  std::string cut;
+  int64_t cut_files = 0, work = 0, without_call = 0;
+  for (const RankTrace& rank : input.set().ranks) {
+    bool is_cut = false;
+    for (const Loss& loss : rank.losses) {
+      is_cut = is_cut || (loss.count > 0 && std::ranges::find(kCut, loss.reason) != std::end(kCut));
+      if (loss.reason == "gpu_work_without_launch") without_call += loss.count;
+    }
+    work += std::ranges::count_if(rank.events.category, IsGpuWork);
+    if (!is_cut) continue;
+    if (cut_files++ < 8) cut += fmt::format("{}{}", cut.empty() ? "" : ", ", rank.rank);
+  }
+  if (cut_files > 0)
+    out.push_back(fmt::format(
+        "The file of rank{} {}{} is cut: what came after the cut is missing, and all figures are "
+        "of what is before it.",
+        cut_files == 1 ? "" : "s", cut, cut_files > 8 ? " and others" : ""));
+  const auto loaded = static_cast<int64_t>(input.set().ranks.size());
+  if (world_size > loaded)
+    out.push_back(
+        fmt::format("{} of the {} ranks of the job {} here: what the others do, and who "
+                    "waits for whom, is known for these alone.",
+                    loaded, world_size, loaded == 1 ? "is" : "are"));
+  if (work > 0 && static_cast<double>(without_call) > kThinned * static_cast<double>(work))
+    out.push_back(fmt::format(
+        "{} of GPU work has no launch call in the trace: calls were not recorded or were left out, "
+        "and what rests on launches is not known for it.",
+        HumanCell(static_cast<double>(without_call) / static_cast<double>(work),
+                  ColumnFormat::kPercent)));
+  return out;
+}
+
 GuessedKernels GuessedOf(const AnalysisInput& input) {
   const StringPool& names = input.set().names;
   const std::vector<std::string>& more = input.options().communication_names;
@@ -254,7 +300,8 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
     out.total.communication += r.time->communication;
     out.total.fused += r.time->fused;
   }
-  out.aligned = Aligned(out.ranks);
+  out.aligned = Aligned(out.ranks) && EndsAgree(input.collectives());
+  out.parts_missing = PartsMissing(input, out.world_size);
   out.guessed = GuessedOf(input);
   if (!stragglers.ok()) {
     out.stragglers.missing = std::string(stragglers.status().message());

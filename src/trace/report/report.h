@@ -86,7 +86,9 @@ struct TraceReport {
   int64_t steps_left_out = 0;
   TimeSplit total;  // sums over ranks
   GuessedKernels guessed;
-  // One clock: spans of the ranks lie over each other, so the picture may show them on one axis.
+  std::vector<std::string> parts_missing;  // sentences: a file that is cut, ranks that are not here
+  // One clock: spans of the ranks lie over each other and the ends of their collectives agree, so
+  // the picture may show them on one axis.
   bool aligned = false;
   std::vector<std::string> verdict;  // sentences, the most important first
   Findings findings;

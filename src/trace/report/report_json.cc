@@ -73,6 +73,7 @@ void WriteFindings(JsonWriter& json, const Findings& findings, Nanos origin) {
   for (const RankLedger& l : findings.ledger) {
     json.BeginObject().Field("rank", l.rank).Field("step_us", Us(l.steps));
     json.Field("lost_us", l.lost() / 1e3).Field("idle_us", Us(l.idle));
+    json.Field("outside_us", Us(l.outside));
     json.Field("exposed_communication_us", Us(l.exposed_communication));
     json.Field("exposed_copies_us", Us(l.exposed_copies));
     json.Field("inside_kernels_us", l.inside_kernels / 1e3);

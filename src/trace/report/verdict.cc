@@ -95,7 +95,12 @@ std::string MfuSentence(const TraceReport& r) {
 std::string FindingSentence(const Finding& f) {
   std::string out = f.title;
   while (out.ends_with('.')) out.pop_back();
-  if (f.gain > 0) out += fmt::format(" (up to {} of the step)", Percent(f.gain));
+  if (f.gain > 0)
+    out += SharedGain(f) ? fmt::format(
+                               " ({} of the step, up to {} with what other findings explain "
+                               "too)",
+                               Percent(f.claimed), Percent(f.gain))
+                         : fmt::format(" (up to {} of the step)", Percent(f.gain));
   return out + ". " + Sentence(f.advice);
 }
 
@@ -129,6 +134,7 @@ std::vector<std::string> VerdictOf(const TraceReport& r) {
         not_checked == 0 ? ""
                          : fmt::format("; {} of the rules had no data to judge by", not_checked)));
   }
+  out.insert(out.end(), r.parts_missing.begin(), r.parts_missing.end());
   if (r.losses.partial()) out.push_back(LossSentence(r.losses));
   return out;
 }

@@ -107,8 +107,7 @@ TEST(Waits, ALongGapIsNoLaunch) {
   Waits job;
   for (int s = 0; s < 3; ++s) {
     const Nanos begin = kMilli + s * 3000 * kMilli;
-    job.b.Cpu(Category::kUserAnnotation, "ProfilerStep#" + std::to_string(s), begin,
-              2990 * kMilli);
+    job.b.Cpu(Category::kUserAnnotation, "ProfilerStep#" + std::to_string(s), begin, 2990 * kMilli);
     for (int i = 0; i < 400; ++i)
       job.Launch(begin + i * 25 * kMicro, begin + (i * 25 + 20) * kMicro, 3 * kMicro);
     job.Launch(begin + 2010 * kMilli, begin + 2010 * kMilli + 20 * kMicro, 3 * kMicro);
@@ -132,8 +131,8 @@ TEST(Waits, AllocationsAreNotPricedAtTheKernelsBeforeThem) {
   const Findings found = std::move(job).Check();
   const Finding* f = FindingWithId(found, "alloc-storm");
   ASSERT_NE(f, nullptr);
-  // The call goes on for 100 µs after its kernel, eight times in each step but the first, which must
-  // allocate; after the last kernel of the trace nothing is idle any more.
+  // The call goes on for 100 µs after its kernel, eight times in each step but the first, which
+  // must allocate; after the last kernel of the trace nothing is idle any more.
   EXPECT_NEAR(f->gain, (3 * 8 - 1) * 100 / 40'000.0, 1e-6);
 }
 
@@ -144,8 +143,7 @@ TEST(Waits, AKernelBesideASmallOneFillsTheGpu) {
     job.b.rank().devices.push_back({.id = 0, .sm_count = 100});
     const auto grid = [&](int32_t blocks) {
       job.b.rank().kernels.push_back({.device = 0, .grid = {blocks, 1, 1}, .block = {256, 1, 1}});
-      job.b.rank().events.detail.back() =
-          static_cast<uint32_t>(job.b.rank().kernels.size() - 1);
+      job.b.rank().events.detail.back() = static_cast<uint32_t>(job.b.rank().kernels.size() - 1);
     };
     job.Steps([&](Nanos begin) {
       for (int i = 0; i < 9; ++i) {
@@ -175,8 +173,7 @@ TEST(Waits, TheProfilerIsNotBlamedForPython) {
     job.Steps([&](Nanos begin) {
       job.Launch(begin + 10 * kMicro, begin + 40 * kMicro, kMilli);
       job.b.Cpu(Category::kPythonFunction, "train.py(10): step", begin + 50 * kMicro, 8 * kMilli);
-      if (own)
-        job.b.Cpu(Category::kOverhead, "CUPTI buffer flush", begin + 2 * kMilli, 3 * kMilli);
+      if (own) job.b.Cpu(Category::kOverhead, "CUPTI buffer flush", begin + 2 * kMilli, 3 * kMilli);
     });
     return std::move(job).Check();
   };

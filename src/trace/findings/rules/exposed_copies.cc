@@ -50,7 +50,8 @@ RankCheck ExposedCopies(const RankMeasures& m) {
     AddCount(&f, "gb_per_s", rate, fmt::format("at {:.3g} GB/s", rate));
   }
   f.top = names.Texts(m.names);
-  SetGain(&f, m, Length(open), "copy time that no kernel hides: prefetching hides all of it at best");
+  SetGain(&f, m, Length(open),
+          "copy time that no kernel hides: prefetching hides all of it at best");
   PointTo(&f, m, Longest(open));
   f.advice =
       "Copy ahead of the need, on a stream of its own, from pinned memory (non_blocking=True), and "

@@ -51,8 +51,11 @@ RankCheck GcPause(const RankMeasures& m) {
     const auto mostly = [&](const IntervalSet& set) {
       return 2 * LengthWithin(set, gap.begin, gap.end) > gap.end - gap.begin;
     };
-    // Inside a call that synchronises the host waits; that is no pause of its own.
-    if (gap.end - gap.begin <= kPause || mostly(m.loader) || mostly(m.blocking)) continue;
+    // Inside a call that synchronises the host waits; that is no pause of its own, and neither is
+    // what the profiler does.
+    if (gap.end - gap.begin <= kPause || mostly(m.loader) || mostly(m.blocking) ||
+        mostly(m.profiler))
+      continue;
     const double length = static_cast<double>(gap.end - gap.begin);
     std::vector<Interval> events, collecting;
     const auto look = [&](Row r) {

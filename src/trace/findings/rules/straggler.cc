@@ -15,6 +15,7 @@ namespace flopwatch::trace::rules {
 namespace {
 
 constexpr double kSlowCompute = 1.2, kDeviations = 3;
+constexpr double kWaitsForHost = 0.20;  // the least of tiny-kernels and cpu-bound
 
 const RankMeasures* Find(const Measures& measures, int32_t rank, uint32_t* index) {
   for (size_t i = 0; i < measures.ranks().size(); ++i) {
@@ -28,12 +29,16 @@ const RankMeasures* Find(const Measures& measures, int32_t rank, uint32_t* index
 
 // What to do follows from the cause alone: a node is drained for a slow GPU, never for a slow
 // program.
-std::string AdviceFor(const std::optional<LatenessCause>& cause) {
+std::string AdviceFor(const std::optional<LatenessCause>& cause, const RankMeasures& m) {
   if (!cause.has_value())
     return "Compare what this rank does between collectives with another rank's: trace cut and "
            "trace merge put both on one clock.";
   switch (*cause) {
     case LatenessCause::kCompute:
+      // A GPU that waits for its host most of the time is not what is slow.
+      if (m.idle_rest_share > kWaitsForHost)
+        return "Compare the kernels of this rank with the others', and its share of the data; its "
+               "GPU waits for the host for much of the step, which the other findings explain.";
       return "Compare this rank's GPU clock, temperature and ECC state, and its share of the data, "
              "with the others'; if it is always this GPU with equal work, drain the node.";
     case LatenessCause::kMemoryCopies:
@@ -136,7 +141,7 @@ Finding LateFinding(const Measures& measures, const Collectives& collectives,
           ? "not computable: neither steps nor a GPU span to compare the waiting with"
           : "mean wait a step that its lateness costs each of the other ranks, no more than the "
             "exposed communication and idle time of one of them";
-  f.advice = AdviceFor(verdict.cause);
+  f.advice = AdviceFor(verdict.cause, m);
   const Collective* worst = nullptr;
   for (const Collective& c : collectives.all) {
     if (c.synchronising && c.last_rank == index &&
@@ -190,7 +195,7 @@ std::optional<Finding> SlowFinding(const Measures& measures) {
     if (m.ClassOf(r) == KernelClass::kCompute) names.Add(m.events.name[r], m.events.dur[r]);
   f.top = names.Texts(m.names);
   PointTo(&f, m, m.windows.empty() ? Interval{} : m.windows[0]);
-  f.advice = AdviceFor(LatenessCause::kCompute);
+  f.advice = AdviceFor(LatenessCause::kCompute, m);
   f.uncertain.push_back(
       "the clock, temperature and power of this GPU, and the size of its batches");
   return f;
