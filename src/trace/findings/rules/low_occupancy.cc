@@ -16,6 +16,19 @@ constexpr double kOccupancyPct = 15, kLowOccupancyShare = 0.10;
 // warps on.
 constexpr double kEnoughPct = 50;
 
+namespace {
+
+// When computing kernels of these names ran.
+IntervalSet TimeOfKernels(const RankMeasures& m, const std::vector<bool>& names) {
+  std::vector<Interval> where;
+  for (const Row r : m.gpu)
+    if (m.ClassOf(r) == KernelClass::kCompute && names[m.events.name[r]])
+      where.push_back({m.events.ts[r], m.events.end(r)});
+  return Merge(std::move(where));
+}
+
+}  // namespace
+
 RankCheck LowOccupancy(const RankMeasures& m) {
   const EventTable& e = m.events;
   NamePredicate product(m.names, IsProductKernel);
@@ -92,11 +105,7 @@ RankCheck LowOccupancy(const RankMeasures& m) {
   f.uncertain.push_back(
       "measured occupancy and stall reasons (Nsight Compute): the trace has an estimate from the "
       "launch");
-  std::vector<Interval> where;
-  for (const Row r : m.gpu)
-    if (m.ClassOf(r) == KernelClass::kCompute && low[e.name[r]])
-      where.push_back({e.ts[r], e.end(r)});
-  return Found(std::move(f), Merge(std::move(where)),
+  return Found(std::move(f), TimeOfKernels(m, low),
                std::clamp(spare / static_cast<double>(time), 0.0, 1.0));
 }
 
