@@ -15,13 +15,14 @@ namespace flopwatch::simulate {
 namespace {
 
 constexpr std::string_view kPatterns[] = {
-    "alloc-storm",       "coarse-grain",      "comm-dominated", "cpu-bound",
-    "dataparallel",      "data-starvation",   "gc-pause",       "gloo-backend",
-    "gloo-validation",   "io-at-step-end",    "low-occupancy",  "low-parallelism",
-    "memory-access",     "memory-limit",      "no-tensor-core", "pageable-copy",
-    "poor-overlap",      "profiler-overhead", "queue-full",     "single-stream",
-    "small-collectives", "step-variance",     "straggler",      "sync-storm",
-    "tiny-copies",       "tiny-kernels",      "graphs",         "hidden-communication"};
+    "alloc-storm",         "coarse-grain",      "comm-dominated",    "cpu-bound",
+    "dataparallel",        "data-starvation",   "exposed-copies",    "gc-pause",
+    "gloo-backend",        "gloo-validation",   "io-at-step-end",    "low-occupancy",
+    "low-parallelism",     "memory-access",     "memory-limit",      "no-tensor-core",
+    "pageable-copy",       "poor-overlap",      "profiler-overhead", "queue-full",
+    "single-stream",       "small-collectives", "step-variance",     "straggler",
+    "sync-storm",          "tiny-copies",       "tiny-kernels",      "graphs",
+    "hidden-communication"};
 
 constexpr int64_t kBase = 1'749'999'990'000'000'000;  // baseTimeNanoseconds
 

@@ -184,8 +184,12 @@ void TraceRank::LoadBatch() {
   OpenOp("aten::copy_");
   if (plan_.Planted("pageable-copy"))
     CopyWork("Memcpy HtoD (Pageable -> Device)", 40 << 20, 6600 * kUs, kCompute, true);
+  else if (plan_.Planted("exposed-copies"))
+    CopyWork("Memcpy HtoD (Pinned -> Device)", plan_.step_gpu_time / 3 * 50,
+             plan_.step_gpu_time / 3, kCopies, false);  // at 50 GB/s, and the first kernel needs it
   else
     CopyWork("Memcpy HtoD (Pinned -> Device)", kTokens * 8 * 4, 6 * kUs, kCopies, false);
+  if (plan_.Planted("exposed-copies")) not_before_ = streams_[kCopies].free;
   CloseOp(R"("Input Dims": [[2, 1024], [2, 1024], []], "Input type": ["long int", "long int", )"
           R"("Scalar"], "Concrete Inputs": ["", "", "True"])");
   CloseOp();

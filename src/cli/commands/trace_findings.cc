@@ -32,6 +32,7 @@ Table FindingsTable(const trace::Findings& findings, trace::Nanos origin) {
   Table t;
   t.columns = ColumnsOf(Column{"id", "id"}, Column{"severity", "severity"},
                         Column{"gain_share", "gain, up to", ColumnFormat::kPercent},
+                        Column{"claimed_share", "its own", ColumnFormat::kPercent},
                         Column{"ranks", "ranks"}, Column{"title", "finding"},
                         Column{"where", "where"}, Column{"evidence", "evidence"},
                         Column{"top", "most concerned"}, Column{"advice", "advice"});
@@ -41,8 +42,8 @@ Table FindingsTable(const trace::Findings& findings, trace::Nanos origin) {
     for (const trace::Fact& fact : f.evidence)
       evidence += fmt::format("{}{}", evidence.empty() ? "" : "; ", fact.text);
     for (const std::string& name : f.top) top += fmt::format("{}{}", top.empty() ? "" : "; ", name);
-    t.rows.push_back({f.id, std::string(trace::SeverityName(f.severity)), f.gain, ranks, f.title,
-                      trace::WhereOf(f, origin), evidence, top, f.advice});
+    t.rows.push_back({f.id, std::string(trace::SeverityName(f.severity)), f.gain, f.claimed, ranks,
+                      f.title, trace::WhereOf(f, origin), evidence, top, f.advice});
   }
   for (const trace::NotChecked& n : findings.not_checked)
     t.notes.push_back(fmt::format("not checked: {}: {}", n.id, n.reason));

@@ -203,7 +203,9 @@ std::string FindingsText(const trace::Findings& findings, Nanos origin, const Vi
   for (const Finding& f : findings.findings) {
     const std::string tag = fmt::format(
         "{} {}", Paint(v, ToneOfSeverity(f.severity), trace::SeverityName(f.severity)),
-        f.gain > 0 ? fmt::format("up to {}", Percent(f.gain)) : std::string("no gain claimed"));
+        !(f.gain > 0)          ? std::string("no gain claimed")
+        : trace::SharedGain(f) ? fmt::format("{}, up to {}", Percent(f.claimed), Percent(f.gain))
+                               : fmt::format("up to {}", Percent(f.gain)));
     if (number++ > 0) out += "\n";
     out += fmt::format("{:>2}. {}  {}\n", number, Paint(v, Tone::kBold, Printable(f.title)), tag);
     for (const trace::Fact& fact : f.evidence)

@@ -66,8 +66,10 @@ class RankView {
   const std::vector<GpuStream>& gpu_streams() const;  // the same by device and stream
   const std::vector<Row>& parents_first()
       const;  // all rows, each after EventTable::parent; a thread's in the order entered
-  const IntervalSet& busy() const;                   // all GPU work
-  const IntervalSet& busy(KernelClass c) const;      // of one class; kNone = the empty set
+  const IntervalSet& busy() const;               // all GPU work
+  const IntervalSet& busy(KernelClass c) const;  // of one class; kNone = the empty set
+  // Of the classes that compute: kCompute and kFused, which hides its own communication.
+  const IntervalSet& computing() const;
   const IntervalSet& exposed_communication() const;  // communication that no compute hides
   Interval gpu_span() const;   // first start to last end of GPU work; {0, 0} without any
   const HtaRows& hta() const;  // the rows that HTA looks at

@@ -153,7 +153,7 @@ class OurPath : public PathBuilder<OurPath> {
     const KernelClass c = view_.classes()[r];
     if (c == KernelClass::kCommunication) return PathBound::kGpuCommunication;
     if (c == KernelClass::kMemory) return PathBound::kGpuMemory;
-    if (c == KernelClass::kCompute) return PathBound::kGpuCompute;
+    if (c == KernelClass::kCompute || c == KernelClass::kFused) return PathBound::kGpuCompute;
     for (int depth = 0; r != kNoRow && depth < kMaxDepth; r = e_.parent[r], ++depth) {
       const Category category = e_.category[r];
       const auto loads = [category](std::string_view name) {

@@ -62,7 +62,7 @@ void AddRank(const RankView& view, std::optional<int64_t> only_step, Side* side)
   ++side->info.ranks;
   side->info.steps += static_cast<int64_t>(windows.size());
   const IntervalSet& busy = view.busy();
-  const IntervalSet& compute = view.busy(KernelClass::kCompute);
+  const IntervalSet& compute = view.computing();
   const IntervalSet& communication = view.exposed_communication();
   for (const Interval& w : windows) {
     const Nanos length = w.end - w.begin, used = LengthWithin(busy, w.begin, w.end),

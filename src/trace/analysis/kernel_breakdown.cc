@@ -16,7 +16,8 @@ Table BreakdownTypes(const AnalysisInput& input) {
   std::array<Nanos, kSubsets> sums{};
   Nanos all = 0;
   for (const auto& view : input.ranks()) {
-    Sweep({&view->busy(kClasses[0]), &view->busy(kClasses[1]), &view->busy(kClasses[2])},
+    Sweep({&view->busy(kClasses[0]), &view->busy(kClasses[1]), &view->busy(kClasses[2]),
+           &view->busy(kClasses[3])},
           [&](unsigned subset, Nanos t) {
             sums[subset] += t;
             all += t;

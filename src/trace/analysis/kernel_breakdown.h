@@ -14,11 +14,11 @@ namespace flopwatch::trace {
 inline constexpr size_t kAllNames = static_cast<size_t>(-1);
 inline constexpr size_t kTopNames = 10;  // names a rank and type before "others"; HTA's num_kernels
 
-// The kinds of work, in the order in which their names stand in "A overlapping B". A set of kinds
-// is a bit mask.
-inline constexpr size_t kKinds = 3;
+// The kinds of work (HTA has the first three), in the order in which their names stand in "A
+// overlapping B". A set of kinds is a bit mask.
+inline constexpr size_t kKinds = 4;
 inline constexpr KernelClass kClasses[kKinds] = {KernelClass::kCompute, KernelClass::kCommunication,
-                                                 KernelClass::kMemory};
+                                                 KernelClass::kMemory, KernelClass::kFused};
 inline constexpr unsigned kSubsets = 1u << kKinds;
 
 inline std::string SubsetName(unsigned subset) {

@@ -17,9 +17,9 @@ Table HtaTypes(const AnalysisInput& input) {
   int64_t all = 0;
   for (const auto& view : input.ranks()) {
     IntervalSet sets[kKinds];
-    for (size_t i = 0; i < kKinds; ++i)
+    for (size_t i = 0; i < std::size(kHtaKernelTypes); ++i)
       sets[i] = HtaBusy(view->events(), view->hta(), kHtaKernelTypes[i]);
-    Sweep({&sets[0], &sets[1], &sets[2]}, [&](unsigned subset, Nanos t) {
+    Sweep({&sets[0], &sets[1], &sets[2], &sets[3]}, [&](unsigned subset, Nanos t) {
       sums[subset] += t / 1000;
       seen[subset] = true;
       all += t / 1000;
@@ -45,7 +45,7 @@ Table HtaKernels(const AnalysisInput& input, size_t most) {
       totals[static_cast<size_t>(rows.gpu_type[i])].Add(e.name[rows.gpu[i]],
                                                         MicrosOf(e.dur[rows.gpu[i]]));
     }
-    for (size_t kind = 0; kind < kKinds; ++kind) {
+    for (size_t kind = 0; kind < std::size(kHtaKernelTypes); ++kind) {
       for (const HtaNameLine& line : HtaNameLines(view->set().names, totals[kind], most))
         table.rows.push_back({TextCell(line.name), line.sum, line.max, line.min, line.std,
                               line.mean, TextCell(HtaKernelTypeName(kHtaKernelTypes[kind])),

@@ -47,7 +47,7 @@ StatusOr<AnalysisTables> SummariseSteps(const AnalysisInput& input) {
           return LengthWithin(set, step.begin, step.end);
         };
         const Nanos busy = within(view->busy());
-        const Nanos compute = within(view->busy(KernelClass::kCompute));
+        const Nanos compute = within(view->computing());
         const Nanos exposed = within(view->exposed_communication());
         row.insert(row.end(), {MicrosCell(whole - busy), MicrosCell(compute), MicrosCell(exposed),
                                MicrosCell(busy - compute - exposed),

@@ -41,7 +41,7 @@ RankTime TimeOf(const AnalysisInput& input, uint32_t r, std::vector<Interval> wa
   const RankView& view = *input.ranks()[r];
   const EventTable& e = view.events();
   const StringPool& names = input.set().names;
-  const IntervalSet& compute = view.busy(KernelClass::kCompute);
+  const IntervalSet& compute = view.computing();
   const IntervalSet copies = Subtract(view.busy(KernelClass::kMemory), compute);
   IntervalSet taken = Union(compute, copies);
   const IntervalSet waiting = Subtract(Merge(std::move(waits)), taken);

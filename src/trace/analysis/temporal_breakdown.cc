@@ -25,7 +25,7 @@ StatusOr<AnalysisTables> TemporalBreakdown(const AnalysisInput& input) {
     const Interval span = view->gpu_span();
     const Nanos whole = span.end - span.begin;
     const Nanos busy = Length(view->busy());
-    const Nanos compute = Length(view->busy(KernelClass::kCompute));
+    const Nanos compute = Length(view->computing());
     const Nanos exposed = Length(view->exposed_communication());
     const Nanos memory = busy - compute - exposed;
     const auto share = [&](Nanos t) { return ShareCell(MicrosOf(t), MicrosOf(whole)); };

@@ -20,7 +20,7 @@ struct RankView::Lazy {
   std::vector<GpuStream> streams;
   Interval span;
   IntervalSet busy;
-  IntervalSet by_class[4];
+  IntervalSet by_class[kKernelClasses], computing;
   IntervalSet exposed;
   HtaRows hta;
 };
@@ -87,13 +87,19 @@ const IntervalSet& RankView::busy() const {
   std::call_once(lazy_->busy_once, [&] {
     const EventTable& e = events();
     const std::vector<KernelClass>& kinds = classes();
-    std::vector<Interval> pieces[4];
+    std::vector<Interval> pieces[kKernelClasses];
     for (const Row r : gpu_rows())
       pieces[static_cast<size_t>(kinds[r])].push_back({e.ts[r], e.end(r)});
-    for (size_t i = 0; i < 4; ++i) {
+    for (size_t i = 0; i < kKernelClasses; ++i) {
       lazy_->by_class[i] = Merge(std::move(pieces[i]));
-      lazy_->busy = i == 0 ? lazy_->by_class[0] : Union(lazy_->busy, lazy_->by_class[i]);
+      if (i == 0 || lazy_->busy.empty())
+        lazy_->busy = lazy_->by_class[i];
+      else if (!lazy_->by_class[i].empty())
+        lazy_->busy = Union(lazy_->busy, lazy_->by_class[i]);
     }
+    const auto& fused = lazy_->by_class[static_cast<size_t>(KernelClass::kFused)];
+    if (!fused.empty())
+      lazy_->computing = Union(lazy_->by_class[static_cast<size_t>(KernelClass::kCompute)], fused);
   });
   return lazy_->busy;
 }
@@ -103,9 +109,13 @@ const IntervalSet& RankView::busy(KernelClass c) const {
   return lazy_->by_class[static_cast<size_t>(c)];
 }
 
+const IntervalSet& RankView::computing() const {
+  return busy(KernelClass::kFused).empty() ? busy(KernelClass::kCompute) : lazy_->computing;
+}
+
 const IntervalSet& RankView::exposed_communication() const {
   std::call_once(lazy_->exposed_once, [&] {
-    lazy_->exposed = Subtract(busy(KernelClass::kCommunication), busy(KernelClass::kCompute));
+    lazy_->exposed = Subtract(busy(KernelClass::kCommunication), computing());
   });
   return lazy_->exposed;
 }

@@ -48,41 +48,10 @@ RankCheck Nothing() { return {}; }
 RankCheck CannotCheck(std::string reason) {
   return {.finding = std::nullopt, .not_checked = std::move(reason)};
 }
-
-RuleResult EachRank(const Measures& measures, RankCheck (*check)(const RankMeasures&)) {
-  RuleResult result;
-  std::optional<std::string> reason;
-  size_t checked = 0;
-  std::optional<Finding> best;
-  double least = 0;
-  std::vector<int32_t> ranks;
-  for (const auto& m : measures.ranks()) {
-    RankCheck one = check(*m);
-    if (one.not_checked.has_value()) {
-      if (!reason.has_value()) reason = std::move(one.not_checked);
-      continue;
-    }
-    ++checked;
-    if (!one.finding.has_value()) continue;
-    const double gain = one.finding->gain;
-    least = ranks.empty() ? gain : std::min(least, gain);
-    ranks.push_back(m->rank.rank);
-    if (!best.has_value() || gain > best->gain || (std::isnan(best->gain) && !std::isnan(gain)))
-      best = std::move(one.finding);
-  }
-  if (best.has_value()) {
-    best->ranks = std::move(ranks);
-    if (measures.ranks().size() > 1) {
-      AddCount(&*best, "ranks", static_cast<double>(best->ranks.size()),
-               fmt::format("{} of {} ranks, at most {} to {} each; the figures are of rank {}",
-                           best->ranks.size(), measures.ranks().size(), PercentText(least),
-                           PercentText(best->gain), best->rank.value_or(0)));
-    }
-    result.findings.push_back(*std::move(best));
-  } else if (checked == 0) {
-    result.not_checked = reason.value_or("no rank was loaded");
-  }
-  return result;
+RankCheck Found(Finding finding, IntervalSet time, double share) {
+  RankCheck check{.finding = std::move(finding), .not_checked = std::nullopt};
+  if (!time.empty()) check.claims.push_back({.time = std::move(time), .share = share});
+  return check;
 }
 
 Finding FindingOf(const RankMeasures& m, std::string title) {

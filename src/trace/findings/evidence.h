@@ -19,19 +19,10 @@ std::string PercentText(double share);  // "12.3 %"
 std::string BytesText(double bytes);    // "3.2 MiB"
 std::string NumberText(double n);       // "12", "3.4"
 
-// What one rule found in one rank.
-struct RankCheck {
-  std::optional<Finding> finding;
-  std::optional<std::string> not_checked;
-};
 RankCheck Nothing();
 RankCheck CannotCheck(std::string reason);
-
-// Runs `check` on every rank and makes one finding of what it found: evidence, place and gain of
-// the rank with the largest gain (a job waits for its slowest rank, so that is what the job can
-// gain at most), the ranks concerned, their range of gains. Where no rank has a finding and none
-// could be checked, the first reason is the rule's.
-RuleResult EachRank(const Measures& measures, RankCheck (*check)(const RankMeasures&));
+// A finding that explains `time`, or a share of each moment of it.
+RankCheck Found(Finding finding, IntervalSet time = {}, double share = 1);
 
 // A finding about one rank, with its place not set yet.
 Finding FindingOf(const RankMeasures& m, std::string title);

@@ -39,6 +39,17 @@ void Append(IntervalSet* set, Nanos begin, Nanos end) {
     set->push_back({begin, end});
 }
 
+std::vector<SmLoad> LoadsOf(const RankMeasures& m) {
+  std::vector<SmLoad> loads;
+  for (const Row r : m.gpu) {
+    const KernelDetail* k = m.rank.KernelOf(r);
+    if (k == nullptr) continue;
+    const double blocks = m.BlocksPerSm(*k);
+    if (!std::isnan(blocks)) loads.push_back({{m.events.ts[r], m.events.end(r)}, blocks});
+  }
+  return loads;
+}
+
 }  // namespace
 
 RankMeasures::RankMeasures(const RankView& v)
@@ -141,9 +152,12 @@ void RankMeasures::FindWindows() {
   gpu_windows = span.end > span.begin ? Clip(windows, span.begin, span.end) : IntervalSet{};
 }
 
+double RankMeasures::EmptySmTime(const IntervalSet& set) const {
+  return static_cast<double>(Length(set)) - BusySmTime(LoadsOf(*this), set);
+}
+
 void RankMeasures::MeasureGpu() {
   Cursor in(windows);
-  std::vector<SmLoad> loads;
   absl::flat_hash_map<int32_t, int64_t> devices;
   for (const Row r : view.gpu_rows()) {
     if (!in.Contains(events.ts[r])) continue;
@@ -170,12 +184,7 @@ void RankMeasures::MeasureGpu() {
   }
   if (sm_count == 0 && accelerator != nullptr) sm_count = accelerator->sm_count.value_or(0);
 
-  for (const Row r : gpu) {
-    const KernelDetail* k = rank.KernelOf(r);
-    if (k == nullptr) continue;
-    const double blocks = BlocksPerSm(*k);
-    if (!std::isnan(blocks)) loads.push_back({{events.ts[r], events.end(r)}, blocks});
-  }
+  const std::vector<SmLoad> loads = LoadsOf(*this);
   sm_efficiency = loads.empty() || step_time == 0
                       ? kNaN
                       : BusySmTime(loads, windows) / static_cast<double>(step_time);
@@ -184,7 +193,7 @@ void RankMeasures::MeasureGpu() {
   const Nanos in_gpu_windows = Length(gpu_windows);
   idle_share = in_gpu_windows > 0 ? static_cast<double>(Length(idle)) / in_gpu_windows : 0;
   busy_time = Length(Intersect(windows, view.busy()));
-  compute_busy = Length(Intersect(windows, view.busy(KernelClass::kCompute)));
+  compute_busy = Length(Intersect(windows, view.computing()));
   communication_busy = Length(Intersect(windows, view.busy(KernelClass::kCommunication)));
   memory_busy = Length(Intersect(windows, view.busy(KernelClass::kMemory)));
   exposed_communication = Length(Intersect(windows, view.exposed_communication()));
@@ -235,6 +244,7 @@ void RankMeasures::MeasureHost() {
   for (Row r = 0; r < events.size(); ++r) {
     const Category c = events.category[r];
     const bool block = IsHostBlock(c);
+    if (c == Category::kOverhead) Append(&profiler, events.ts[r], events.end(r));
     if (!block && !IsLaunchApi(c)) continue;
     const uint32_t thread = events.thread[r];
     if (block) {
@@ -250,8 +260,10 @@ void RankMeasures::MeasureHost() {
     Append(&busy, events.ts[r], events.end(r));
     if (!block) {
       const CallKind kind = CallOf(r);
-      if (kind == CallKind::kSync || kind == CallKind::kBlockingCopy)
+      if (kind == CallKind::kSync || kind == CallKind::kBlockingCopy) {
         Append(&blocked, events.ts[r], events.end(r));
+        Append(&blocking, events.ts[r], events.end(r));
+      }
     }
   }
   // A program that gets its batches on a thread that neither launches nor has the steps.
@@ -265,13 +277,47 @@ void RankMeasures::MeasureHost() {
       in_gpu_windows > 0 ? static_cast<double>(Length(idle_rest)) / in_gpu_windows : 0;
 }
 
+// Goes through the calls in their order and knows when the work of each stream that was launched
+// until then ends.
 void RankMeasures::MeasureWaits() {
   Cursor in(windows);
-  for (Row r = 0; r < events.size(); ++r) {
-    if (!IsLaunchApi(events.category[r]) || !in.Contains(events.ts[r])) continue;
-    const CallKind kind = CallOf(r);
-    if (kind == CallKind::kSync || kind == CallKind::kBlockingCopy) syncs.push_back(r);
+  absl::flat_hash_map<int32_t, Nanos> stream_end;
+  absl::flat_hash_map<Row, Nanos> graph_end;  // of graph launches, which have many rows
+  for (const Row r : view.gpu_rows()) {
+    const Row call = events.launch[r];
+    if (call == kNoRow || events.launch[call] == r) continue;
+    Nanos& end = graph_end[call];
+    end = std::max(end, events.end(r));
   }
+  Nanos all_end = std::numeric_limits<Nanos>::min();
+  for (Row r = 0; r < events.size(); ++r) {
+    if (!IsLaunchApi(events.category[r])) continue;
+    const CallKind kind = CallOf(r);
+    const bool blocks = kind == CallKind::kSync || kind == CallKind::kBlockingCopy;
+    if (blocks && in.Contains(events.ts[r])) syncs.push_back(r);
+    const Row work = events.launch[r];
+    if (blocks || kind == CallKind::kCopy || kind == CallKind::kAllocate) {
+      Nanos until = all_end;
+      const bool one_stream = kind == CallKind::kCopy || kind == CallKind::kSync;
+      if (one_stream && work != kNoRow && events.stream[work] >= 0) {
+        const auto known = stream_end.find(events.stream[work]);
+        until = known == stream_end.end() ? events.ts[r] : known->second;
+      }
+      if (until > events.ts[r]) own_begin_[r] = std::min(until, events.end(r));
+    }
+    if (work == kNoRow || !IsGpuWork(events.category[work])) continue;
+    Nanos end = events.end(work);
+    if (const auto graph = graph_end.find(r); graph != graph_end.end())
+      end = std::max(end, graph->second);
+    const auto [it, added] = stream_end.try_emplace(events.stream[work], end);
+    it->second = std::max(it->second, end);
+    all_end = std::max(all_end, end);
+  }
+}
+
+Interval RankMeasures::OwnPart(Row call) const {
+  const auto waited = own_begin_.find(call);
+  return {waited == own_begin_.end() ? events.ts[call] : waited->second, events.end(call)};
 }
 
 Measures::Measures(const AnalysisInput& input) : input_(input), ranks_(input.ranks().size()) {

@@ -14,6 +14,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "hardware/accelerator.h"
 #include "trace/analysis/analysis.h"
 #include "trace/call_kind.h"
@@ -69,6 +70,8 @@ struct RankMeasures {
   IntervalSet idle_rest;    // idle without data loading
   double idle_rest_share = 0;  // of gpu_windows
   std::vector<Row> syncs;      // blocking calls that begin in the windows
+  IntervalSet profiler;        // the profiler's own events, whole trace
+  IntervalSet blocking;        // blocking calls of the launching threads, whole trace
   // Gaps between the work of a stream; those whose launch call began after the last work's end.
   Nanos stream_gaps = 0, host_wait = 0;
 
@@ -89,10 +92,16 @@ struct RankMeasures {
 
   std::string_view Name(Row r) const { return names.Text(events.name[r]); }
   KernelClass ClassOf(Row r) const { return view.classes()[r]; }
-  CallKind CallOf(Row r) const;       // of a launch call's row
+  CallKind CallOf(Row r) const;  // of a launch call's row
+  // What of a call that may block is its own: from when the GPU work that was launched before it
+  // had ended (of its stream, where the trace links one) to its end. The time before is waiting.
+  Interval OwnPart(Row call) const;
   bool FromGraph(Row gpu_row) const;  // launched by a CUDA graph
   const CollectiveDetail* CollectiveOf(
       Row r) const;  // of a kernel: its own, or of the operator that launched it
+  // Nanoseconds of the whole GPU that SMs without a block are worth within `set`, all kernels that
+  // run at the same time added up: what a small grid leaves, others may fill.
+  double EmptySmTime(const IntervalSet& set) const;
   // Blocks per SM of a kernel: as the trace says, else grid over the device's SMs; NaN where
   // neither is known.
   double BlocksPerSm(const KernelDetail& k) const;
@@ -116,6 +125,7 @@ struct RankMeasures {
   void MeasureWaits();
 
   std::vector<Row> host_rows_;                      // what HostRowAt() looks at, by time
+  absl::flat_hash_map<Row, Nanos> own_begin_;       // of calls that waited first
   std::vector<std::optional<CallKind>> call_kind_;  // by NameId; none where it is no call's name
 };
 

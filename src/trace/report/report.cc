@@ -83,6 +83,12 @@ ReportRank RankOf(const RankView& view, Nanos origin) {
   return out;
 }
 
+std::string_view GuessText(KernelClass c) {
+  return c == KernelClass::kCommunication ? "communication"
+         : c == KernelClass::kFused       ? "computation and communication in one"
+                                          : "computation";
+}
+
 // Ranks that ran together lie over each other on one axis; files of different runs or clocks do
 // not.
 bool Aligned(const std::vector<ReportRank>& ranks) {
@@ -132,15 +138,97 @@ void ReportOperators(const StatusOr<OpsReport>& ops, size_t operators, TraceRepo
   }
 }
 
+// One clock is measured where collectives link all ranks and their ends agree.
+bool EndsAgree(const Collectives& collectives) {
+  return collectives.one_clock && std::ranges::all_of(collectives.clocks, [&](const RankClock& c) {
+           return c.samples > 0 && c.component == collectives.clocks.front().component &&
+                  c.spread <= kClockNoise;
+         });
+}
+
+// What of a trace is there, as sentences: files that were cut, ranks and links that are missing.
+std::vector<std::string> PartsMissing(const AnalysisInput& input, int64_t world_size) {
+  constexpr std::string_view kCut[] = {"cut_tail", "gzip_broken"};
+  // Above this share of GPU work without its launch call, calls were not recorded or were filtered.
+  constexpr double kThinned = 0.5;
+  std::vector<std::string> out;
+  std::string cut;
+  int64_t cut_files = 0, work = 0, without_call = 0;
+  for (const RankTrace& rank : input.set().ranks) {
+    bool is_cut = false;
+    for (const Loss& loss : rank.losses) {
+      is_cut = is_cut || (loss.count > 0 && std::ranges::find(kCut, loss.reason) != std::end(kCut));
+      if (loss.reason == "gpu_work_without_launch") without_call += loss.count;
+    }
+    work += std::ranges::count_if(rank.events.category, IsGpuWork);
+    if (!is_cut) continue;
+    if (cut_files++ < 8) cut += fmt::format("{}{}", cut.empty() ? "" : ", ", rank.rank);
+  }
+  if (cut_files > 0)
+    out.push_back(fmt::format(
+        "The file of rank{} {}{} is cut: what came after the cut is missing, and all figures are "
+        "of what is before it.",
+        cut_files == 1 ? "" : "s", cut, cut_files > 8 ? " and others" : ""));
+  const auto loaded = static_cast<int64_t>(input.set().ranks.size());
+  if (world_size > loaded)
+    out.push_back(
+        fmt::format("{} of the {} ranks of the job {} here: what the others do, and who "
+                    "waits for whom, is known for these alone.",
+                    loaded, world_size, loaded == 1 ? "is" : "are"));
+  if (work > 0 && static_cast<double>(without_call) > kThinned * static_cast<double>(work))
+    out.push_back(fmt::format(
+        "{} of GPU work has no launch call in the trace: calls were not recorded or were left out, "
+        "and what rests on launches is not known for it.",
+        HumanCell(static_cast<double>(without_call) / static_cast<double>(work),
+                  ColumnFormat::kPercent)));
+  return out;
+}
+
+GuessedKernels GuessedOf(const AnalysisInput& input) {
+  const StringPool& names = input.set().names;
+  const std::vector<std::string>& more = input.options().communication_names;
+  std::vector<std::optional<KernelKind>> kinds(names.size());
+  std::vector<Nanos> time(names.size(), 0);
+  Nanos all = 0, guessed = 0;
+  for (const auto& view : input.ranks()) {
+    const EventTable& e = view->events();
+    for (const Row r : view->gpu_rows()) {
+      all += e.dur[r];
+      // The metadata of a collective is no guess.
+      if (e.category[r] != Category::kKernel || view->rank().CollectiveOf(r) != nullptr) continue;
+      std::optional<KernelKind>& kind = kinds[e.name[r]];
+      if (!kind) kind = KindOfKernel(names.Text(e.name[r]), more);
+      if (!kind->guessed) continue;
+      time[e.name[r]] += e.dur[r];
+      guessed += e.dur[r];
+    }
+  }
+  GuessedKernels out;
+  if (guessed == 0 || all == 0) return out;
+  out.share = static_cast<double>(guessed) / static_cast<double>(all);
+  std::vector<NameId> longest;
+  for (NameId id = 0; id < time.size(); ++id)
+    if (time[id] > 0) longest.push_back(id);
+  std::ranges::sort(longest, [&](NameId a, NameId b) {
+    return time[a] != time[b] ? time[a] > time[b] : names.Text(a) < names.Text(b);
+  });
+  for (size_t i = 0; i < std::min<size_t>(longest.size(), 3); ++i)
+    out.names.push_back(fmt::format("{} (taken for {})",
+                                    Printable(ShortName(names.Text(longest[i])), 120),
+                                    GuessText(kinds[longest[i]]->is)));
+  return out;
+}
+
 }  // namespace
 
 TimeSplit SplitOf(const RankView& view, Nanos begin, Nanos end) {
   TimeSplit out;
   if (end <= begin) return out;
   out.window = end - begin;
-  out.compute = LengthWithin(view.busy(KernelClass::kCompute), begin, end);
+  out.compute = LengthWithin(view.computing(), begin, end);
   out.exposed_communication = LengthWithin(view.exposed_communication(), begin, end);
   out.communication = LengthWithin(view.busy(KernelClass::kCommunication), begin, end);
+  out.fused = LengthWithin(view.busy(KernelClass::kFused), begin, end);
   const Nanos busy = LengthWithin(view.busy(), begin, end);
   // Compute and exposed communication do not overlap and are parts of busy: what is left of it is
   // copies and sets alone.
@@ -210,8 +298,11 @@ TraceReport MakeTraceReport(const AnalysisInput& input, std::span<const LoadFail
     out.total.exposed_memory += r.time->exposed_memory;
     out.total.idle += r.time->idle;
     out.total.communication += r.time->communication;
+    out.total.fused += r.time->fused;
   }
-  out.aligned = Aligned(out.ranks);
+  out.aligned = Aligned(out.ranks) && EndsAgree(input.collectives());
+  out.parts_missing = PartsMissing(input, out.world_size);
+  out.guessed = GuessedOf(input);
   if (!stragglers.ok()) {
     out.stragglers.missing = std::string(stragglers.status().message());
   } else if (!stragglers->parts.empty()) {

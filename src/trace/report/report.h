@@ -30,8 +30,9 @@ struct TimeSplit {
   Nanos exposed_communication = 0;  // communication that no compute hides
   Nanos exposed_memory = 0;         // copies and sets that neither hides
   Nanos idle = 0;                   // nothing ran on the GPU
-  // Communication in all, hidden or not: beside the sum, not part of it.
-  Nanos communication = 0;
+  // Beside the sum, not part of it: communication in all, hidden or not, and the part of compute
+  // during which a kernel ran that computes and communicates in one (KernelClass::kFused).
+  Nanos communication = 0, fused = 0;
 
   std::optional<double> Share(Nanos part) const {
     return window > 0 ? std::optional<double>(static_cast<double>(part) / window) : std::nullopt;
@@ -65,6 +66,12 @@ struct ReportStep {
   TimeSplit time;   // over the step's window
 };
 
+// Kernels whose class is a guess from words in their names (KernelKind::guessed), over all ranks.
+struct GuessedKernels {
+  double share = 0;                // of the time of all GPU work, durations added up
+  std::vector<std::string> names;  // the longest three, with the class that was guessed
+};
+
 // A part that needs more than every trace has.
 struct ReportTable {
   Table table;  // no rows where `missing` says why
@@ -78,7 +85,10 @@ struct TraceReport {
   std::vector<ReportStep> steps;  // by rank and number, at most kMaxReportSteps
   int64_t steps_left_out = 0;
   TimeSplit total;  // sums over ranks
-  // One clock: spans of the ranks lie over each other, so the picture may show them on one axis.
+  GuessedKernels guessed;
+  std::vector<std::string> parts_missing;  // sentences: a file that is cut, ranks that are not here
+  // One clock: spans of the ranks lie over each other and the ends of their collectives agree, so
+  // the picture may show them on one axis.
   bool aligned = false;
   std::vector<std::string> verdict;  // sentences, the most important first
   Findings findings;

@@ -11,6 +11,7 @@ void WriteSplit(JsonWriter& json, const TimeSplit& t) {
   json.Field("exposed_communication_us", Us(t.exposed_communication))
       .Field("exposed_memory_us", Us(t.exposed_memory));
   json.Field("idle_us", Us(t.idle)).Field("communication_us", Us(t.communication));
+  json.Field("fused_us", Us(t.fused));
   json.Field("compute_share", t.Share(t.compute))
       .Field("exposed_communication_share", t.Share(t.exposed_communication));
   json.Field("exposed_memory_share", t.Share(t.exposed_memory));
@@ -33,7 +34,13 @@ void WriteFindings(JsonWriter& json, const Findings& findings, Nanos origin) {
   for (const Finding& f : findings.findings) {
     json.BeginObject().Field("id", f.id).Field("title", f.title);
     json.Field("severity", SeverityName(f.severity));
-    json.Field("gain_pct", f.gain * 100).Field("gain_basis", f.gain_basis).Key("ranks");
+    json.Field("gain_pct", f.gain * 100).Field("gain_basis", f.gain_basis);
+    json.Field("claimed_pct", f.claimed * 100).Key("by_rank").BeginArray();
+    for (const RankPrice& p : f.by_rank) {
+      json.BeginObject().Field("rank", p.rank).Field("gain_pct", p.gain * 100);
+      json.Field("claimed_pct", p.claimed * 100).EndObject();
+    }
+    json.EndArray().Key("ranks");
     json.BeginArray();
     for (const int32_t rank : f.ranks) json.Value(rank);
     json.EndArray().Key("evidence").BeginArray();
@@ -62,6 +69,16 @@ void WriteFindings(JsonWriter& json, const Findings& findings, Nanos origin) {
   json.EndArray().Key("not_checked").BeginArray();
   for (const NotChecked& n : findings.not_checked)
     json.BeginObject().Field("id", n.id).Field("reason", n.reason).EndObject();
+  json.EndArray().Key("ledger").BeginArray();
+  for (const RankLedger& l : findings.ledger) {
+    json.BeginObject().Field("rank", l.rank).Field("step_us", Us(l.steps));
+    json.Field("lost_us", l.lost() / 1e3).Field("idle_us", Us(l.idle));
+    json.Field("outside_us", Us(l.outside));
+    json.Field("exposed_communication_us", Us(l.exposed_communication));
+    json.Field("exposed_copies_us", Us(l.exposed_copies));
+    json.Field("inside_kernels_us", l.inside_kernels / 1e3);
+    json.Field("claimed_us", l.claimed / 1e3).EndObject();
+  }
   json.EndArray();
 }
 
@@ -75,6 +92,10 @@ std::string ReportJson(const TraceReport& r) {
   r.world_size > 0 ? json.Value(r.world_size) : json.Null();
   json.Key("total");
   r.total.window > 0 ? WriteSplit(json, r.total) : static_cast<void>(json.Null());
+  json.Key("guessed_kernels").BeginObject().Field("share", r.guessed.share).Key("names");
+  json.BeginArray();
+  for (const std::string& name : r.guessed.names) json.Value(name);
+  json.EndArray().EndObject();
   json.Key("ranks").BeginArray();
   for (const ReportRank& k : r.ranks) {
     json.BeginObject().Field("rank", k.rank).Field("rank_known", k.rank_known);

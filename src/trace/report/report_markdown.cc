@@ -29,6 +29,14 @@ void MarkdownSection(std::string* out, std::string_view title, const ReportTable
   for (const std::string& note : t.table.notes) *out += "\n" + Literal(note) + "\n";
 }
 
+std::string GainText(const Finding& f) {
+  if (!(f.gain > 0)) return "";
+  const std::string gain = HumanCell(f.gain, ColumnFormat::kPercent);
+  return SharedGain(f)
+             ? fmt::format(", {}, up to {}", HumanCell(f.claimed, ColumnFormat::kPercent), gain)
+             : fmt::format(", up to {}", gain);
+}
+
 }  // namespace
 
 std::string ReportMarkdown(const TraceReport& r) {
@@ -40,9 +48,8 @@ std::string ReportMarkdown(const TraceReport& r) {
   out += "\n## Findings\n";
   if (r.findings.findings.empty()) out += "\nNone.\n";
   for (const Finding& f : r.findings.findings) {
-    out += fmt::format(
-        "\n### {} ({}{})\n\n", Literal(f.title), SeverityName(f.severity),
-        f.gain > 0 ? fmt::format(", up to {}", HumanCell(f.gain, ColumnFormat::kPercent)) : "");
+    out +=
+        fmt::format("\n### {} ({}{})\n\n", Literal(f.title), SeverityName(f.severity), GainText(f));
     for (const Fact& fact : f.evidence) out += fmt::format("- {}\n", Literal(fact.text));
     for (const std::string& text : f.top) {
       const TopLine top = ReadTop(text);

@@ -1,6 +1,7 @@
 #include "trace/report/verdict.h"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <optional>
@@ -44,7 +45,21 @@ std::string TimeSentence(const TraceReport& r) {
                        Percent(*t.Share(parts[i].time)), parts[i].text);
     if (i > 0) out.replace(out.rfind(" was "), 5, " ");
   }
+  if (t.fused > t.window / 1000)
+    out += fmt::format("; for {} kernels ran that compute and communicate in one",
+                       Percent(*t.Share(t.fused)));
   return out + ".";
+}
+
+// Above this share of GPU time a class that is a guess decides what the verdict says.
+constexpr double kGuessedShare = 0.10;
+
+std::string GuessSentence(const TraceReport& r) {
+  if (r.guessed.share <= kGuessedShare) return "";
+  return fmt::format(
+      "{} of the time of GPU work is in kernels whose kind is a guess by words in their names: "
+      "{}; --communication TEXT names those that communicate.",
+      Percent(r.guessed.share), fmt::join(r.guessed.names, ", "));
 }
 
 const Finding* FindingOf(const TraceReport& r, std::string_view id) {
@@ -80,7 +95,12 @@ std::string MfuSentence(const TraceReport& r) {
 std::string FindingSentence(const Finding& f) {
   std::string out = f.title;
   while (out.ends_with('.')) out.pop_back();
-  if (f.gain > 0) out += fmt::format(" (up to {} of the step)", Percent(f.gain));
+  if (f.gain > 0)
+    out += SharedGain(f) ? fmt::format(
+                               " ({} of the step, up to {} with what other findings explain "
+                               "too)",
+                               Percent(f.claimed), Percent(f.gain))
+                         : fmt::format(" (up to {} of the step)", Percent(f.gain));
   return out + ". " + Sentence(f.advice);
 }
 
@@ -90,6 +110,7 @@ std::vector<std::string> VerdictOf(const TraceReport& r) {
   std::vector<std::string> out;
   out.push_back(TimeSentence(r));
   if (std::string mfu = MfuSentence(r); !mfu.empty()) out.push_back(std::move(mfu));
+  if (std::string guess = GuessSentence(r); !guess.empty()) out.push_back(std::move(guess));
   const Finding* straggler = FindingOf(r, "straggler");
   if (r.straggler && !r.straggler_sentence.empty()) {
     out.push_back(Sentence(r.straggler_sentence) +
@@ -113,6 +134,7 @@ std::vector<std::string> VerdictOf(const TraceReport& r) {
         not_checked == 0 ? ""
                          : fmt::format("; {} of the rules had no data to judge by", not_checked)));
   }
+  out.insert(out.end(), r.parts_missing.begin(), r.parts_missing.end());
   if (r.losses.partial()) out.push_back(LossSentence(r.losses));
   return out;
 }

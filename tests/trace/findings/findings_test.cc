@@ -7,11 +7,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <filesystem>
 #include <map>
 #include <set>
 
 #include "base/json_read.h"
 #include "data.h"
+#include "trace/findings/checks.h"
 #include "trace/import/load.h"
 
 namespace flopwatch::trace {
@@ -160,6 +162,31 @@ TEST(Findings, PublicTracesGiveWhatTheReferenceExpects) {
   }
 }
 
+// Every trace of the shared data that can be read, the broken ones too.
+TEST(Findings, TimeIsClaimedOnceInEveryTrace) {
+  FLOPWATCH_REQUIRE_DATA("traces/dlrm_v100_8ranks");
+  namespace fs = std::filesystem;
+  std::vector<std::string> paths = {"dlrm_v100_8ranks"};
+  const fs::path root = testing_data::SharedData() / "traces";
+  for (const auto& entry : fs::recursive_directory_iterator(root)) {
+    const std::string path = fs::relative(entry.path(), root).string();
+    if (entry.is_regular_file() && !path.starts_with("oracle") && path.ends_with(".json.gz"))
+      paths.push_back(path);
+  }
+  size_t with_findings = 0;
+  for (const std::string& path : paths) {
+    SCOPED_TRACE(path);
+    StatusOr<Loaded> loaded = Load({TracePath(path)});
+    if (!loaded.ok()) continue;  // no trace at all
+    const AnalysisInput input(loaded->set, {});
+    const Findings findings = FindAll(input);
+    ExpectTimeIsClaimedOnce(input, findings);
+    ExpectNoContradiction(input, findings);
+    with_findings += !findings.findings.empty();
+  }
+  EXPECT_GE(with_findings, 25u);
+}
+
 TEST(Findings, TheStragglerOfDlrmIsRankSeven) {
   FLOPWATCH_REQUIRE_DATA("traces/dlrm_v100_8ranks");
   const Findings findings = FindingsOf(LoadTrace("dlrm_v100_8ranks"));
@@ -169,7 +196,7 @@ TEST(Findings, TheStragglerOfDlrmIsRankSeven) {
   EXPECT_EQ(FactOf(*f, "last_to_arrive"), 5);  // an independent script: rank 7 five times of eight
 }
 
-TEST(Findings, SeveritiesFollowTheGain) {
+TEST(Findings, SeveritiesFollowTheClaim) {
   EXPECT_EQ(SeverityOf(0.099), Severity::kInfo);
   EXPECT_EQ(SeverityOf(0.10), Severity::kWarning);
   EXPECT_EQ(SeverityOf(0.199), Severity::kWarning);
@@ -177,12 +204,12 @@ TEST(Findings, SeveritiesFollowTheGain) {
   EXPECT_EQ(SeverityOf(std::nan("")), Severity::kInfo);
 }
 
-TEST(Findings, AreOrderedByGain) {
+TEST(Findings, AreOrderedByWhatTheyClaim) {
   FLOPWATCH_REQUIRE_DATA("traces/dlrm_v100_8ranks");
   const Findings findings = FindingsOf(LoadTrace("dlrm_v100_8ranks"));
   for (size_t i = 1; i < findings.findings.size(); ++i) {
     const Finding &a = findings.findings[i - 1], &b = findings.findings[i];
-    EXPECT_TRUE(a.severity > b.severity || (a.severity == b.severity && a.gain >= b.gain))
+    EXPECT_TRUE(a.severity > b.severity || (a.severity == b.severity && a.claimed >= b.claimed))
         << a.id << " before " << b.id;
   }
 }

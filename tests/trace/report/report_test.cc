@@ -182,5 +182,69 @@ TEST(AnalysesByName, JsonHasTheShapeOfTheOracle) {
       "\n");
 }
 
+std::string VerdictText(const TraceReport& r) {
+  std::string out;
+  for (const std::string& sentence : r.verdict) out += sentence + "\n";
+  return out;
+}
+
+TEST(Report, GuessedKernelsAreNamed) {
+  const auto verdict = [](Nanos guessed) {
+    TraceBuilder b;
+    b.Gpu(Category::kKernel, "gemm", 0, 9000, 1);
+    b.Gpu(Category::kKernel, "void acme::ring_all_gather<8>(float*)", 9000, guessed, 2);
+    const TraceSet set = std::move(b).Build();
+    return VerdictText(MakeTraceReport(AnalysisInput(set, {}), {}));
+  };
+  EXPECT_THAT(verdict(2000), HasSubstr("acme::ring_all_gather (taken for communication)"));
+  EXPECT_THAT(verdict(500), ::testing::Not(HasSubstr("guess")));
+}
+
+TEST(Report, FusedKernelsArePartOfComputeAndSaid) {
+  TraceBuilder b;
+  b.Gpu(Category::kKernel, "gemm", 0, 500, 1);
+  b.Gpu(Category::kKernel, "kernel_gemm_rs_producer_persistent", 500, 300, 2);
+  b.Gpu(Category::kKernel, "ncclDevKernel_AllReduce", 700, 300, 3, 20);
+  const TraceSet set = std::move(b).Build();
+  const TraceReport r = MakeTraceReport(AnalysisInput(set, {}), {});
+  EXPECT_EQ(r.total.compute, 800);
+  EXPECT_EQ(r.total.fused, 300);
+  EXPECT_EQ(r.total.exposed_communication, 200);  // the fused kernel hides 100 of it
+  EXPECT_THAT(VerdictText(r), HasSubstr("compute and communicate in one"));
+}
+
+TEST(Report, WhatIsCutOrThinnedIsSaid) {
+  TraceBuilder b(2);
+  b.Gpu(Category::kKernel, "gemm", 0, 1000, 1);
+  b.rank().world_size = 8;
+  b.rank().AddLoss("cut_tail", "the file ends early");
+  const TraceSet set = std::move(b).Build();
+  const std::string text = VerdictText(MakeTraceReport(AnalysisInput(set, {}), {}));
+  EXPECT_THAT(text, HasSubstr("The file of rank 2 is cut"));
+  EXPECT_THAT(text, HasSubstr("1 of the 8 ranks of the job is here"));
+  EXPECT_THAT(text, HasSubstr("100.0 % of GPU work has no launch call"));
+}
+
+// Spans lie over each other by chance; only collectives whose ends agree show one clock.
+TEST(Report, OneClockNeedsEndsThatAgree) {
+  const auto aligned = [](Nanos shift, bool collectives) {
+    JobBuilder job;
+    for (int32_t rank = 0; rank < 2; ++rank) {
+      job.Rank(rank, [&](TraceBuilder& b) {
+        const Nanos at = rank * shift;
+        b.Gpu(Category::kKernel, "gemm", at, 20'000'000, 100);
+        for (int i = 0; collectives && i < 6; ++i)
+          b.Gpu(Category::kKernel, "ncclDevKernel_AllReduce_Sum_bf16_RING_LL",
+                at + (i + 1) * 1'000'000, 200'000, 200 + i, 20);
+      });
+    }
+    const TraceSet set = std::move(job).Build();
+    return MakeTraceReport(AnalysisInput(set, {}), {}).aligned;
+  };
+  EXPECT_TRUE(aligned(0, true));
+  EXPECT_FALSE(aligned(500'000, true));
+  EXPECT_FALSE(aligned(0, false));
+}
+
 }  // namespace
 }  // namespace flopwatch::trace

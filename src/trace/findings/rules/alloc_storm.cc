@@ -39,9 +39,10 @@ RankCheck AllocStorm(const RankMeasures& m) {
     PerStep& p = per_step[static_cast<size_t>(e.step[r])];
     ++p.calls;
     ++calls;
-    p.time += e.dur[r];
-    names.Add(e.name[r], e.dur[r]);
-    touched.push_back({e.ts[r], e.end(r)});
+    const Interval own = m.OwnPart(r);  // cudaFree waits for the GPU first
+    p.time += own.end - own.begin;
+    names.Add(e.name[r], own.end - own.begin);
+    touched.push_back(own);
     if (longest == kNoRow || e.dur[r] > e.dur[longest]) longest = r;
   }
   int64_t stormy = 0;
@@ -54,7 +55,9 @@ RankCheck AllocStorm(const RankMeasures& m) {
   }
   const auto counted = static_cast<double>(m.steps.size() - from);
   if (calls == 0 || static_cast<double>(stormy) < kAllocStepsShare * counted) return Nothing();
-  const Nanos time = Length(Merge(std::move(touched)));
+  const IntervalSet calls_time = Merge(std::move(touched));
+  const IntervalSet open = Intersect(calls_time, m.idle);
+  const Nanos time = Length(calls_time);
   Finding f = FindingOf(m, fmt::format("{} allocations from the driver a steady step",
                                        NumberText(static_cast<double>(calls) / counted)));
   AddCount(&f, "allocation_calls_per_step", static_cast<double>(calls) / counted,
@@ -65,9 +68,12 @@ RankCheck AllocStorm(const RankMeasures& m) {
   AddCount(&f, "steps", stormy,
            fmt::format("in {} of {} steady steps", stormy, NumberText(counted)));
   f.top = names.Texts(m.names);
-  SetGain(&f, m, time,
-          "the time of these calls, during which the host launches nothing; cudaFree also waits "
-          "for the GPU");
+  AddShare(&f, "idle_share", m.Share(Length(open)),
+           fmt::format("the GPU is idle under them for {} of step time",
+                       PercentText(m.Share(Length(open)))));
+  SetGain(
+      &f, m, Length(open),
+      "the time of these calls after what was launched before had ended, while the GPU was idle");
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
   f.advice =
       "Let the caching allocator keep memory (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True), "
@@ -76,7 +82,7 @@ RankCheck AllocStorm(const RankMeasures& m) {
   f.source = "PyTorch notes on CUDA memory management";
   if (from == 0)
     f.uncertain.push_back("the trace has one complete step, which may be the job's first");
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), open);
 }
 
 }  // namespace flopwatch::trace::rules

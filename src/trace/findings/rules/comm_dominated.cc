@@ -68,7 +68,7 @@ RankCheck CommDominated(const RankMeasures& m) {
   if (m.view.set().ranks.size() < 2)
     f.uncertain.push_back(
         "the other ranks' traces would tell waiting for a late rank from moving data");
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), Intersect(exposed, m.windows));
 }
 
 }  // namespace flopwatch::trace::rules

@@ -1,7 +1,7 @@
 // cpu-bound: the GPU is idle more than 30 % of the time, more than half of the gaps on its streams
 // end with work that was launched only after the stream had run dry (host wait), and the launching
-// threads are busy in more than 80 % of the idle time. Data loading and blocking waits are not the
-// host being busy.
+// threads are busy in more than 80 % of the idle time. Data loading, blocking waits and the
+// profiler's own events are not the host being busy.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,8 +18,8 @@ RankCheck CpuBound(const RankMeasures& m) {
   if (std::none_of(m.launches.begin(), m.launches.end(), [](bool b) { return b; }))
     return CannotCheck("no launch calls linked to GPU work in the trace");
   const double host_wait = m.stream_gaps > 0 ? static_cast<double>(m.host_wait) / m.stream_gaps : 0;
-  const IntervalSet covered = Intersect(m.idle_rest, m.host_busy);
-  const Nanos rest = Length(m.idle_rest);
+  const IntervalSet covered = Intersect(Subtract(m.idle_rest, m.profiler), m.host_busy);
+  const Nanos rest = Length(Subtract(m.idle_rest, m.profiler));
   const double busy = rest > 0 ? static_cast<double>(Length(covered)) / rest : 0;
   if (m.idle_rest_share <= kCpuBoundIdleShare || host_wait <= kHostWaitShare || busy <= kBusyShare)
     return Nothing();
@@ -34,8 +34,9 @@ RankCheck CpuBound(const RankMeasures& m) {
     const Row r = m.HostRowAt(gaps[i].begin + (gaps[i].end - gaps[i].begin) / 2);
     if (r != kNoRow) covering.Add(m.events.name[r], gaps[i].end - gaps[i].begin);
   }
-  Finding f = FindingOf(m, fmt::format("The GPU is idle {} of the time and waits for the host",
-                                       PercentText(m.idle_rest_share)));
+  Finding f = FindingOf(
+      m, fmt::format("The GPU is idle in {} of the step while the launching threads are busy",
+                     PercentText(m.Share(Length(covered)))));
   AddShare(&f, "idle_share", m.idle_rest_share,
            fmt::format("GPU idle {} without data loading", PercentText(m.idle_rest_share)));
   AddShare(
@@ -61,7 +62,7 @@ RankCheck CpuBound(const RankMeasures& m) {
   if (!m.rank.with_stack)
     f.uncertain.push_back(
         "Python stacks (with_stack) would name the code that keeps the host busy");
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), covered);
 }
 
 }  // namespace flopwatch::trace::rules

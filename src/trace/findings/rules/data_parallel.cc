@@ -37,13 +37,16 @@ RankCheck DataParallel(const RankMeasures& m) {
     if (const KernelDetail* k = m.rank.KernelOf(r))
       devices[k->device].push_back({e.ts[r], e.end(r)});
   if (devices.size() < 2) return Nothing();
+  const auto n = static_cast<Nanos>(devices.size());
   Nanos busy = 0, idle = 0;
+  std::vector<Claim> claims;  // an idle device is one of n
   for (auto& [id, rows] : devices) {
-    const Nanos one = Length(Intersect(Merge(std::move(rows)), m.windows));
+    IntervalSet open = Subtract(m.windows, Merge(std::move(rows)));
+    const Nanos one = m.step_time - Length(open);
     busy += one;
     idle += m.step_time - one;
+    claims.push_back({.time = std::move(open), .share = 1 / static_cast<double>(n)});
   }
-  const auto n = static_cast<Nanos>(devices.size());
   Finding f =
       FindingOf(m, fmt::format("DataParallel drives {} GPUs from one process", devices.size()));
   AddCount(&f, "devices", devices.size(), fmt::format("kernels on {} devices", devices.size()));
@@ -55,7 +58,9 @@ RankCheck DataParallel(const RankMeasures& m) {
   PointTo(&f, m, {e.ts[first], e.end(first)});
   f.advice = "Use torch.nn.parallel.DistributedDataParallel, one process a GPU.";
   f.source = "PyTorch documentation of DataParallel; TensorBoard plugin's rule";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  RankCheck check = Found(std::move(f));
+  check.claims = std::move(claims);
+  return check;
 }
 
 }  // namespace flopwatch::trace::rules

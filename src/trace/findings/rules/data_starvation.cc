@@ -63,7 +63,7 @@ RankCheck DataStarvation(const RankMeasures& m) {
   f.source =
       "PyTorch TensorBoard plugin, data loader rule; Facebook GPU fleet paper, bottlenecks at the "
       "CPU";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), m.loader_idle);
 }
 
 }  // namespace flopwatch::trace::rules

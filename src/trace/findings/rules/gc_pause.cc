@@ -48,8 +48,13 @@ RankCheck GcPause(const RankMeasures& m) {
   int64_t named = 0;
   TopNames names;
   for (const Interval& gap : m.idle) {
-    if (gap.end - gap.begin <= kPause ||
-        2 * LengthWithin(m.loader, gap.begin, gap.end) > gap.end - gap.begin)
+    const auto mostly = [&](const IntervalSet& set) {
+      return 2 * LengthWithin(set, gap.begin, gap.end) > gap.end - gap.begin;
+    };
+    // Inside a call that synchronises the host waits; that is no pause of its own, and neither is
+    // what the profiler does.
+    if (gap.end - gap.begin <= kPause || mostly(m.loader) || mostly(m.blocking) ||
+        mostly(m.profiler))
       continue;
     const double length = static_cast<double>(gap.end - gap.begin);
     std::vector<Interval> events, collecting;
@@ -90,15 +95,17 @@ RankCheck GcPause(const RankMeasures& m) {
   SetGain(&f, m, time, "these gaps, if nothing else filled them");
   PointTo(&f, m, Longest(pauses));
   f.advice =
-      "Freeze long-lived objects (gc.freeze()) and collect at chosen moments (gc.disable(), "
-      "gc.collect() every N steps, on all ranks at once); look for other Python threads that hold "
-      "the interpreter lock and for an overcommitted CPU.";
+      named > 0
+          ? "Freeze long-lived objects (gc.freeze()) and collect at chosen moments (gc.disable(), "
+            "gc.collect() every N steps, on all ranks at once)."
+          : "Record Python stacks (with_stack) to see what the host does in them; look for other "
+            "threads that hold the interpreter lock and for an overcommitted CPU.";
   f.source = "Megatron-LM --manual-gc; docs/traces.md, How findings are judged";
   if (named < static_cast<int64_t>(pauses.size()))
     f.uncertain.push_back(
         "the trace does not say what the host did in these gaps; Python stacks (with_stack) or a "
         "CPU profile would");
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), Merge(std::move(pauses)));
 }
 
 }  // namespace flopwatch::trace::rules

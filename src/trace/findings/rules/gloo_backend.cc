@@ -26,7 +26,7 @@ RankCheck GlooBackend(const RankMeasures& m) {
   PointTo(&f, m, Longest(use.time));
   f.advice = "Use backend=\"nccl\" for tensors on GPUs; keep Gloo for CPU tensors.";
   f.source = "PyTorch TensorBoard plugin, distributed rule";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), Intersect(alone, m.windows));
 }
 
 }  // namespace flopwatch::trace::rules

@@ -24,7 +24,8 @@ RuleResult GlooValidation(const Measures& measures) {
   Finding f;
   std::vector<int32_t> ranks;
   bool any_gpu = false;
-  for (const auto& m : measures.ranks()) {
+  for (size_t i = 0; i < measures.ranks().size(); ++i) {
+    const auto& m = measures.ranks()[i];
     any_gpu = any_gpu || !m->gpu.empty();
     GlooUse use = GlooOf(*m);
     const bool nccl = use.nccl > 0 || m->rank.backend.find("nccl") != std::string::npos;
@@ -38,11 +39,17 @@ RuleResult GlooValidation(const Measures& measures) {
     total.all_gather += use.all_gather;
     total.all += use.all;
     total.nccl += use.nccl;
+    const IntervalSet alone = Subtract(use.time, m->view.busy());
+    const double gain =
+        use.base > 0 ? std::min(1.0, static_cast<double>(Length(alone)) / use.base) : 0;
+    RuleResult::OfRank& of = result.ranks.emplace_back();
+    of.index = i;
+    of.gain = gain;
+    of.claims.push_back({.time = Intersect(alone, m->windows)});
     if (use.share() <= worst_share) continue;
     worst_share = use.share();
     f = FindingOf(*m, "");
-    const IntervalSet alone = Subtract(use.time, m->view.busy());
-    f.gain = use.base > 0 ? std::min(1.0, static_cast<double>(Length(alone)) / use.base) : 0;
+    f.gain = gain;
     f.gain_basis =
         "time of Gloo's events in which the GPU was idle: all of it goes with the variable";
     f.top = use.names.Texts(m->names);
@@ -53,8 +60,8 @@ RuleResult GlooValidation(const Measures& measures) {
     return result;
   }
   f.title = fmt::format(
-      "Gloo checks every collective of NCCL: {} send, {} recv, {} all_gather; "
-      "TORCH_DISTRIBUTED_DEBUG=DETAIL is set",
+      "Gloo runs beside every collective of NCCL: {} send, {} recv, {} all_gather, as "
+      "TORCH_DISTRIBUTED_DEBUG=DETAIL makes it",
       total.send, total.receive, total.all_gather);
   f.ranks = std::move(ranks);
   AddCount(&f, "gloo_send", total.send, fmt::format("{} gloo:send", total.send));
@@ -70,7 +77,7 @@ RuleResult GlooValidation(const Measures& measures) {
           "the setting that makes PyTorch do so");
   f.advice = "Unset TORCH_DISTRIBUTED_DEBUG (it is DETAIL); INFO and OFF do not check collectives.";
   f.source = "OFU paper, section VI-A; pytorch #58281";
-  result.findings.push_back(std::move(f));
+  result.finding = std::move(f);
   return result;
 }
 

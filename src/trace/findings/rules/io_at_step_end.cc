@@ -96,6 +96,7 @@ RankCheck IoAtStepEnd(const RankMeasures& m) {
   const EventTable& e = m.events;
   int64_t with = 0, named = 0;
   Nanos lost = 0;
+  IntervalSet gaps;
   Interval worst;
   TopNames names;
   for (const int32_t s : m.steps) {
@@ -115,14 +116,16 @@ RankCheck IoAtStepEnd(const RankMeasures& m) {
     ++with;
     named += cover.named;
     lost += gap.end - gap.begin;
+    gaps.push_back(gap);
     if (gap.end - gap.begin > worst.end - worst.begin) worst = gap;
     if (cover.row != kNoRow) names.Add(e.name[cover.row], gap.end - gap.begin);
   }
   if (static_cast<double>(with) < kIoStepsShare * static_cast<double>(m.steps.size()) || with == 0)
     return Nothing();
   Finding f = FindingOf(
-      m, fmt::format("The GPU is idle at the end of {} of {} steps while the host writes or logs",
-                     with, m.steps.size()));
+      m, fmt::format(
+             "The GPU is idle at the end of {} of {} steps while the host {}", with, m.steps.size(),
+             2 * named > with ? "writes or logs" : "is in one block that launches nothing"));
   AddCount(&f, "steps", with, fmt::format("in {} of {} steps", with, m.steps.size()));
   AddTime(&f, "mean_gap_us", lost / with, fmt::format("mean gap {}", DurationText(lost / with)));
   AddTime(&f, "longest_gap_us", worst.end - worst.begin,
@@ -134,16 +137,19 @@ RankCheck IoAtStepEnd(const RankMeasures& m) {
           "the idle gaps at the ends of these steps, all of them hidden if the output were "
           "asynchronous");
   PointTo(&f, m, worst);
-  f.advice =
-      "Log and checkpoint less often, from another thread or process (asynchronous checkpointing), "
-      "and keep .item(), print and file writes out of the step.";
+  f.advice = 2 * named <= with
+                 ? "Move this block out of the step or to another thread; if it writes a log or a "
+                   "checkpoint, do so less often or asynchronously."
+                 : "Log and checkpoint less often, from another thread or process (asynchronous "
+                   "checkpointing), "
+                   "and keep .item(), print and file writes out of the step.";
   f.source =
       "Facebook GPU fleet paper, case studies: expensive file I/O at the end of each iteration";
   if (named < with)
     f.uncertain.push_back(
         "the name of what the host does in the gap does not say that it is output; Python stacks "
         "would");
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), Merge(std::move(gaps)));
 }
 
 }  // namespace flopwatch::trace::rules

@@ -3,6 +3,7 @@
 // attention are left out: they run best with few warps and many registers.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "trace/analysis/kernel_names.h"
@@ -14,6 +15,19 @@ constexpr double kOccupancyPct = 15, kLowOccupancyShare = 0.10;
 // What an occupancy is compared with for the gain: latency is usually hidden from about half of the
 // warps on.
 constexpr double kEnoughPct = 50;
+
+namespace {
+
+// When computing kernels of these names ran.
+IntervalSet TimeOfKernels(const RankMeasures& m, const std::vector<bool>& names) {
+  std::vector<Interval> where;
+  for (const Row r : m.gpu)
+    if (m.ClassOf(r) == KernelClass::kCompute && names[m.events.name[r]])
+      where.push_back({m.events.ts[r], m.events.end(r)});
+  return Merge(std::move(where));
+}
+
+}  // namespace
 
 RankCheck LowOccupancy(const RankMeasures& m) {
   const EventTable& e = m.events;
@@ -41,6 +55,7 @@ RankCheck LowOccupancy(const RankMeasures& m) {
   double weighted = 0, spare = 0;
   Row longest = kNoRow;
   TopNames names;
+  std::vector<bool> low(m.names.size(), false);
   for (const auto& [name, sum] : by_name) {
     if (sum.time == 0 || sum.weighted / static_cast<double>(sum.time) >= kOccupancyPct) continue;
     time += sum.time;
@@ -48,6 +63,7 @@ RankCheck LowOccupancy(const RankMeasures& m) {
     spare += static_cast<double>(sum.time) *
              (1 - sum.weighted / static_cast<double>(sum.time) / kEnoughPct);
     names.Add(name, sum.time);
+    low[name] = true;
     if (longest == kNoRow || e.dur[sum.longest] > e.dur[longest] ||
         (e.dur[sum.longest] == e.dur[longest] && sum.longest < longest))
       longest = sum.longest;
@@ -89,7 +105,8 @@ RankCheck LowOccupancy(const RankMeasures& m) {
   f.uncertain.push_back(
       "measured occupancy and stall reasons (Nsight Compute): the trace has an estimate from the "
       "launch");
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), TimeOfKernels(m, low),
+               std::clamp(spare / static_cast<double>(time), 0.0, 1.0));
 }
 
 }  // namespace flopwatch::trace::rules

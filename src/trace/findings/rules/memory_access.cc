@@ -90,6 +90,7 @@ struct Traffic {
   double bytes = 0;  // of sized_time
   Row longest_copy = kNoRow, longest = kNoRow;
   TopNames kernels, copies;
+  std::vector<Interval> moved, copied;
 };
 
 Traffic TrafficOf(const RankMeasures& m) {
@@ -101,11 +102,13 @@ Traffic TrafficOf(const RankMeasures& m) {
   Sizes sizes(m);
   Row last_op = kNoRow;
   for (const Row r : m.gpu) {
-    const bool kernel = m.ClassOf(r) == KernelClass::kCompute;
-    if (!kernel && e.category[r] != Category::kGpuMemcpy) continue;
+    // Copies within the device (gpu_memcpy) keep the layout: PyTorch makes them only where source
+    // and destination are contiguous and of one type.
+    if (m.ClassOf(r) != KernelClass::kCompute) continue;
     const Row op = e.op[r];
-    if (kernel && moving(e.name[r])) {
+    if (moving(e.name[r])) {
       t.moved_time += e.dur[r];
+      t.moved.push_back({e.ts[r], e.end(r)});
       t.kernels.Add(e.name[r], e.dur[r]);
       if (t.longest == kNoRow || e.dur[r] > e.dur[t.longest]) t.longest = r;
       if (op != kNoRow && streaming(e.name[r])) {
@@ -116,10 +119,9 @@ Traffic TrafficOf(const RankMeasures& m) {
         }
       }
     }
-    // Layout copies are kernels, and copies within the device.
-    bool copies_layout = kernel && layout_kernel(e.name[r]);
+    bool copies_layout = layout_kernel(e.name[r]);
     if (!copies_layout && op != kNoRow && (copy_op(e.name[op]) || layout_op(e.name[op])) &&
-        (kernel ? moving(e.name[r]) : HasAny(m.Name(r), {"dtod", "device -> device"}))) {
+        moving(e.name[r])) {
       copies_layout = sizes.SameType(op);
       Row at = op;
       for (int i = 0; i < kMaxParentsOfAccess && copies_layout && at != kNoRow;
@@ -128,6 +130,7 @@ Traffic TrafficOf(const RankMeasures& m) {
     }
     if (copies_layout) {
       t.copy_time += e.dur[r];
+      t.copied.push_back({e.ts[r], e.end(r)});
       t.copies.Add(op == kNoRow ? e.name[r] : e.name[op], e.dur[r]);
       if (t.longest_copy == kNoRow || e.dur[r] > e.dur[t.longest_copy]) t.longest_copy = r;
     }
@@ -139,7 +142,7 @@ Traffic TrafficOf(const RankMeasures& m) {
 
 RankCheck MemoryAccess(const RankMeasures& m) {
   if (m.compute_sum == 0) return CannotCheck("no computing kernels in the trace");
-  const Traffic t = TrafficOf(m);
+  Traffic t = TrafficOf(m);
   const double compute = static_cast<double>(m.compute_sum);
   const double moving_share = static_cast<double>(t.moved_time) / compute,
                copy_share = static_cast<double>(t.copy_time) / compute;
@@ -196,7 +199,10 @@ RankCheck MemoryAccess(const RankMeasures& m) {
       "Facebook GPU fleet paper, automated trace comprehension: improper memory access patterns";
   f.uncertain.push_back(
       "memory counters (Nsight Compute) would tell access patterns from the amount of data");
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  RankCheck check = Found(std::move(f));
+  if (many_copies) check.claims.push_back({.time = Merge(std::move(t.copied))});
+  if (slow) check.claims.push_back({.time = Merge(std::move(t.moved)), .share = 1 - of_peak});
+  return check;
 }
 
 }  // namespace flopwatch::trace::rules

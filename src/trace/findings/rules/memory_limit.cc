@@ -51,7 +51,7 @@ RankCheck MemoryLimit(const RankMeasures& m) {
       "Leave room: activation checkpointing, a smaller micro-batch, sharded optimizer states, "
       "expandable segments against fragmentation.";
   f.source = "PyTorch TensorBoard plugin, memory rule";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f));
 }
 
 }  // namespace flopwatch::trace::rules

@@ -1,6 +1,6 @@
 // no-tensor-core (TensorBoard plugin's rule): on a device with tensor cores, matrix products and
-// convolutions take more than 20 % of computing time, their inputs are FP32, and less than 5 % of
-// their time is in tensor-core kernels.
+// convolutions with FP32 inputs outside tensor-core kernels take more than a tenth of computing
+// time, whatever else runs on tensor cores.
 #include <fmt/format.h>
 
 #include "trace/analysis/kernel_names.h"
@@ -10,8 +10,10 @@
 namespace flopwatch::trace::rules {
 namespace {
 
-constexpr double kEligibleShare = 0.20, kTensorShare = 0.05, kFp32Share = 0.5;
-constexpr int kFirstTensorCores = 7;  // compute capability of Volta
+constexpr double kFp32Share = 0.10;                           // of computing time
+constexpr double kEligibleShare = 0.20, kTensorShare = 0.05;  // for saying that nothing is known
+constexpr int kFirstTf32 = 8;                                 // compute capability of Ampere
+constexpr int kFirstTensorCores = 7;                          // compute capability of Volta
 // Dense tensor-core rate over FP32 rate, of NVIDIA's data sheets: V100 125/15.7 (FP16), A100
 // 156/19.5 (TF32), H100 SXM 495/67 (TF32).
 constexpr double kSpeedUp = 8;
@@ -35,6 +37,7 @@ struct Products {
   Nanos eligible = 0, with_tensor = 0, fp32 = 0;
   TopNames ops;
   Row longest = kNoRow;
+  std::vector<Interval> where;
 };
 
 Products ProductsOf(const RankMeasures& m) {
@@ -67,6 +70,7 @@ Products ProductsOf(const RankMeasures& m) {
     if (inputs == Inputs::kUnknown && fp32_name(e.name[r])) inputs = Inputs::kFp32;
     if (inputs != Inputs::kFp32) continue;
     p.fp32 += e.dur[r];
+    p.where.push_back({e.ts[r], e.end(r)});
     p.ops.Add(op == kNoRow ? e.name[r] : e.name[op], e.dur[r]);
     if (p.longest == kNoRow || e.dur[r] > e.dur[p.longest]) p.longest = r;
   }
@@ -84,23 +88,22 @@ RankCheck NoTensorCore(const RankMeasures& m) {
     if (m.device != nullptr && m.device->compute_major >= 0) return Nothing();
     return CannotCheck("the compute capability of the device is not known");
   }
-  const Products p = ProductsOf(m);
+  Products p = ProductsOf(m);
   const double eligible_share = static_cast<double>(p.eligible) / m.compute_sum;
   const double tensor_share = p.eligible > 0 ? static_cast<double>(p.with_tensor) / p.eligible : 0;
-  if (eligible_share <= kEligibleShare || tensor_share >= kTensorShare) return Nothing();
-  if (p.fp32 < kFp32Share * p.eligible) {
+  const double fp32_share = static_cast<double>(p.fp32) / m.compute_sum;
+  if (fp32_share <= kFp32Share) {
     // Neither shapes nor names say FP32: products in other types have other reasons.
-    if (p.fp32 == 0)
+    if (p.fp32 == 0 && eligible_share > kEligibleShare && tensor_share < kTensorShare)
       return CannotCheck(
           "the types of the products' inputs are neither recorded (record_shapes) nor in the "
           "kernels' names");
     return Nothing();
   }
   Finding f = FindingOf(
-      m, fmt::format("{} of computing time is products and convolutions, {} of them in FP32 "
-                     "without tensor cores",
-                     PercentText(eligible_share),
-                     PercentText(static_cast<double>(p.fp32) / p.eligible)));
+      m, fmt::format("{} of computing time is products and convolutions in FP32 without tensor "
+                     "cores",
+                     PercentText(fp32_share)));
   AddShare(&f, "eligible_share", eligible_share,
            fmt::format("products and convolutions take {} of computing time",
                        PercentText(eligible_share)));
@@ -115,11 +118,13 @@ RankCheck NoTensorCore(const RankMeasures& m) {
           "FP32 product time, if it ran at the tensor cores' rate, about eight times FP32's; "
           "memory limits it earlier");
   PointTo(&f, m, {m.events.ts[p.longest], m.events.end(p.longest)});
-  f.advice =
-      "Use mixed precision (torch.autocast with bfloat16 or float16), or allow TF32 on Ampere and "
-      "newer (torch.set_float32_matmul_precision(\"high\")); keep dimensions multiples of 8.";
+  const bool tf32 = m.device != nullptr && m.device->compute_major >= kFirstTf32;
+  f.advice = fmt::format(
+      "Use mixed precision (torch.autocast with {}float16){}; keep dimensions multiples of 8.",
+      tf32 ? "bfloat16 or " : "",
+      tf32 ? ", or allow TF32 (torch.set_float32_matmul_precision(\"high\"))" : "");
   f.source = "PyTorch TensorBoard plugin, tensor cores rule";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), Merge(std::move(p.where)), 1 - 1 / kSpeedUp);
 }
 
 }  // namespace flopwatch::trace::rules

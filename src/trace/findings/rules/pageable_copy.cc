@@ -61,10 +61,10 @@ RankCheck PageableCopy(const RankMeasures& m) {
     AddCount(&f, "pinned_gb_per_s", rate,
              fmt::format("pinned copies of the same trace reach {:.3g} GB/s", rate));
   }
-  const IntervalSet kernels =
-      Union(m.view.busy(KernelClass::kCompute), m.view.busy(KernelClass::kCommunication));
+  const IntervalSet kernels = Union(m.view.computing(), m.view.busy(KernelClass::kCommunication));
   f.top = ops.Texts(m.names);
-  SetGain(&f, m, Length(Subtract(Intersect(Merge(std::move(touched)), m.windows), kernels)),
+  const IntervalSet open = Subtract(Intersect(Merge(std::move(touched)), m.windows), kernels);
+  SetGain(&f, m, Length(open),
           "time of these copies in which no kernel runs: pinned, asynchronous copies could hide "
           "all of it");
   PointTo(&f, m, {e.ts[longest], e.end(longest)});
@@ -72,7 +72,7 @@ RankCheck PageableCopy(const RankMeasures& m) {
       "Pin the host memory (DataLoader(pin_memory=True), tensor.pin_memory()) and copy with "
       "non_blocking=True.";
   f.source = "CUDA programming guide on page-locked memory; TensorBoard plugin's recommendations";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), open);
 }
 
 }  // namespace flopwatch::trace::rules

@@ -38,7 +38,15 @@ RankCheck PoorOverlap(const RankMeasures& m) {
       "FSDP backward prefetch, asynchronous all-to-all), and do not wait for them before they are "
       "needed.";
   f.source = "Holistic trace analysis, communication computation overlap";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  // Where there is less computation than exposed communication, no order of the two hides it: then
+  // comm-dominated explains the time.
+  if (alone < Length(exposed)) {
+    AddText(&f, "counted_under", "comm-dominated",
+            "there is too little computation to hide it all behind: the time is counted under "
+            "comm-dominated");
+    return Found(std::move(f));
+  }
+  return Found(std::move(f), exposed);
 }
 
 }  // namespace flopwatch::trace::rules

@@ -9,6 +9,8 @@ namespace flopwatch::trace::rules {
 
 constexpr int64_t kFull = 1000;
 constexpr double kQueueFullShare = 0.05;
+// With more idle time than this the GPU is not what limits the job, whatever waited in its queue.
+constexpr double kLimitIdle = 0.10;
 
 RankCheck QueueFull(const RankMeasures& m) {
   const EventTable& e = m.events;
@@ -51,6 +53,7 @@ RankCheck QueueFull(const RankMeasures& m) {
   if (worst == nullptr ||
       static_cast<double>(most) <= kQueueFullShare * static_cast<double>(span.end - span.begin))
     return Nothing();
+  if (m.idle_share >= kLimitIdle) return Nothing();
   const double share = static_cast<double>(most) / static_cast<double>(span.end - span.begin);
   Finding f =
       FindingOf(m, fmt::format("Stream {} has 1,000 launches and more queued for {} of the time",
@@ -66,7 +69,7 @@ RankCheck QueueFull(const RankMeasures& m) {
       "None needed: launch calls that block here cost nothing. To go faster make the GPU's work "
       "smaller.";
   f.source = "Holistic trace analysis, queue length (blocked from 1,024 on)";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f));
 }
 
 }  // namespace flopwatch::trace::rules

@@ -13,6 +13,7 @@ RankCheck CommDominated(const RankMeasures& m);
 RankCheck CpuBound(const RankMeasures& m);
 RankCheck DataParallel(const RankMeasures& m);
 RankCheck DataStarvation(const RankMeasures& m);
+RankCheck ExposedCopies(const RankMeasures& m);
 RankCheck GcPause(const RankMeasures& m);
 RankCheck GlooBackend(const RankMeasures& m);
 RuleResult GlooValidation(const Measures& measures);

@@ -49,14 +49,15 @@ RankCheck SingleStream(const RankMeasures& m) {
   AddShare(&f, "sm_efficiency", m.sm_efficiency,
            fmt::format("estimated SM efficiency {}", PercentText(m.sm_efficiency)));
   f.top = names.Texts(m.names);
-  SetGain(&f, m, Length(Subtract(copy_time, m.view.busy(KernelClass::kCompute))),
-          "copy time that no kernel hides");
+  const IntervalSet open =
+      Subtract(copy_time, Union(m.view.computing(), m.view.busy(KernelClass::kCommunication)));
+  SetGain(&f, m, Length(open), "copy time that no kernel hides");
   PointTo(&f, m, Longest(copy_time));
   f.advice =
       "Prefetch on a stream of its own (non_blocking copies from pinned memory, DataLoader "
       "prefetch to the device) and wait with events.";
   f.source = "Facebook GPU fleet paper, case studies: insufficient concurrency";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), open);
 }
 
 }  // namespace flopwatch::trace::rules

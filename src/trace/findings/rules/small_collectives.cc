@@ -75,7 +75,7 @@ RankCheck SmallCollectives(const RankMeasures& m) {
       "Put small messages together: larger DDP buckets (bucket_cap_mb), coalesced collectives, "
       "flattened parameters.";
   f.source = "NCCL tuning: latency of a collective does not fall with its size";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), exposed);
 }
 
 }  // namespace flopwatch::trace::rules

@@ -1,6 +1,6 @@
 // step-variance: step times vary by more than 15 % (coefficient of variation), or one step takes
-// more than 1.5 times the median. A slow first profiled step alone is the profiler's doing and is
-// reported there.
+// more than 1.5 times the median. A slow first profiled step alone is a warm-up: it is not
+// reported.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +20,7 @@ struct Parts {
 
 Parts PartsOf(const RankMeasures& m, const Step& s) {
   Parts p{};
-  p.compute = LengthWithin(m.view.busy(KernelClass::kCompute), s.begin, s.end);
+  p.compute = LengthWithin(m.view.computing(), s.begin, s.end);
   p.exposed = LengthWithin(m.view.exposed_communication(), s.begin, s.end);
   const Nanos busy = LengthWithin(m.view.busy(), s.begin, s.end);
   p.memory = busy - p.compute - p.exposed;
@@ -63,7 +63,14 @@ RankCheck StepVariance(const RankMeasures& m) {
   const Step* median = by_time[(by_time.size() - 1) / 2];
   const Step* worst = by_time.back();
   Nanos above = 0;
-  for (const Step* s : by_time) above += std::max<Nanos>(0, length(s) - length(median));
+  std::vector<Claim> claims;
+  for (const Step* s : by_time) {
+    const Nanos more = length(s) - length(median);
+    if (more <= 0) continue;
+    above += more;
+    claims.push_back({.time = {{s->begin, s->end}},
+                      .share = static_cast<double>(more) / static_cast<double>(length(s))});
+  }
   const Parts slow = PartsOf(m, *worst), usual = PartsOf(m, *median);
   std::vector<std::pair<Nanos, std::string_view>> grew = {
       {slow.compute - usual.compute, "computation"},
@@ -95,7 +102,9 @@ RankCheck StepVariance(const RankMeasures& m) {
       "Look at the slow step for what the others do not have: evaluation, a checkpoint, garbage "
       "collection, a longer batch, a busy host.";
   f.source = "docs/traces.md, How findings are judged";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  RankCheck check = Found(std::move(f));
+  check.claims = std::move(claims);
+  return check;
 }
 
 }  // namespace flopwatch::trace::rules

@@ -15,6 +15,7 @@ namespace flopwatch::trace::rules {
 namespace {
 
 constexpr double kSlowCompute = 1.2, kDeviations = 3;
+constexpr double kWaitsForHost = 0.20;  // the least of tiny-kernels and cpu-bound
 
 const RankMeasures* Find(const Measures& measures, int32_t rank, uint32_t* index) {
   for (size_t i = 0; i < measures.ranks().size(); ++i) {
@@ -24,6 +25,77 @@ const RankMeasures* Find(const Measures& measures, int32_t rank, uint32_t* index
     }
   }
   return nullptr;
+}
+
+// What to do follows from the cause alone: a node is drained for a slow GPU, never for a slow
+// program.
+std::string AdviceFor(const std::optional<LatenessCause>& cause, const RankMeasures& m) {
+  if (!cause.has_value())
+    return "Compare what this rank does between collectives with another rank's: trace cut and "
+           "trace merge put both on one clock.";
+  switch (*cause) {
+    case LatenessCause::kCompute:
+      // A GPU that waits for its host most of the time is not what is slow.
+      if (m.idle_rest_share > kWaitsForHost)
+        return "Compare the kernels of this rank with the others', and its share of the data; its "
+               "GPU waits for the host for much of the step, which the other findings explain.";
+      return "Compare this rank's GPU clock, temperature and ECC state, and its share of the data, "
+             "with the others'; if it is always this GPU with equal work, drain the node.";
+    case LatenessCause::kMemoryCopies:
+      return "Compare this rank's copies with the others': their sizes, pinned memory, the PCIe "
+             "link of its GPU.";
+    case LatenessCause::kDataLoading:
+      return "Compare this rank's data loader with the others': its shard, its storage, the load "
+             "of its host's CPU.";
+    case LatenessCause::kCpu:
+      return "Compare this rank's process with the others': Python work of its own (logging, "
+             "checkpoints, rank-only branches), the load and the CPU affinity of its host.";
+    case LatenessCause::kCommunication:
+      return "Compare this rank's links and its other process groups with the others'.";
+    case LatenessCause::kEarlierWait:
+    case LatenessCause::kBefore:
+      return "Trace from an earlier step: what made this rank late lies before what the trace "
+             "shows.";
+  }
+  return "";
+}
+
+// The waits of the other ranks for this one, as far as nothing computed meanwhile.
+std::vector<RuleResult::OfRank> WaitsFor(const Measures& measures, const Collectives& collectives,
+                                         int32_t late) {
+  uint32_t index = 0;
+  Find(measures, late, &index);
+  std::vector<std::vector<Interval>> waits(measures.ranks().size());
+  for (const Collective& c : collectives.all) {
+    if (!c.synchronising || c.last_rank != index) continue;
+    for (const CollectivePart& part : collectives.PartsOf(c)) {
+      if (part.wait <= 0 || part.rank == index) continue;
+      const Nanos own = part.begin + collectives.clocks[part.rank].offset;
+      waits[part.rank].push_back({own, own + part.wait});
+    }
+  }
+  std::vector<RuleResult::OfRank> out;
+  for (size_t i = 0; i < waits.size(); ++i) {
+    if (i == index) continue;
+    const RankMeasures& m = *measures.ranks()[i];
+    IntervalSet open =
+        Intersect(Intersect(Merge(std::move(waits[i])), m.windows), m.view.exposed_communication());
+    const double gain = m.Share(Length(open));
+    out.push_back({.index = i, .gain = gain, .claims = {{.time = std::move(open)}}});
+  }
+  return out;
+}
+
+// What a slow rank computes above the median, out of its own computing time.
+RuleResult::OfRank SlowClaim(const Measures& measures, const Finding& f) {
+  uint32_t index = 0;
+  const RankMeasures& m = *Find(measures, f.rank.value_or(0), &index);
+  IntervalSet computing = Intersect(m.windows, m.view.computing());
+  const double share =
+      m.compute_busy > 0 ? f.gain * static_cast<double>(m.step_time) / m.compute_busy : 0;
+  return {.index = index,
+          .gain = f.gain,
+          .claims = {{.time = std::move(computing), .share = std::min(share, 1.0)}}};
 }
 
 Finding LateFinding(const Measures& measures, const Collectives& collectives,
@@ -69,6 +141,7 @@ Finding LateFinding(const Measures& measures, const Collectives& collectives,
           ? "not computable: neither steps nor a GPU span to compare the waiting with"
           : "mean wait a step that its lateness costs each of the other ranks, no more than the "
             "exposed communication and idle time of one of them";
+  f.advice = AdviceFor(verdict.cause, m);
   const Collective* worst = nullptr;
   for (const Collective& c : collectives.all) {
     if (c.synchronising && c.last_rank == index &&
@@ -122,6 +195,7 @@ std::optional<Finding> SlowFinding(const Measures& measures) {
     if (m.ClassOf(r) == KernelClass::kCompute) names.Add(m.events.name[r], m.events.dur[r]);
   f.top = names.Texts(m.names);
   PointTo(&f, m, m.windows.empty() ? Interval{} : m.windows[0]);
+  f.advice = AdviceFor(LatenessCause::kCompute, m);
   f.uncertain.push_back(
       "the clock, temperature and power of this GPU, and the size of its batches");
   return f;
@@ -135,22 +209,21 @@ RuleResult Straggler(const Measures& measures) {
     result.not_checked = "one rank is loaded; two or more ranks of the job are needed";
     return result;
   }
-  const Collectives collectives = MatchCollectives(measures.input());
+  const Collectives& collectives = measures.input().collectives();
   const StatusOr<StragglerVerdict> verdict = FindStragglers(measures.input(), collectives);
   std::optional<Finding> found;
-  if (verdict.ok() && verdict->straggler && !verdict->ranks.empty())
+  if (verdict.ok() && verdict->straggler && !verdict->ranks.empty()) {
     found = LateFinding(measures, collectives, *verdict);
-  else
-    found = SlowFinding(measures);
+    result.ranks = WaitsFor(measures, collectives, verdict->ranks[0].rank);
+  } else if ((found = SlowFinding(measures)).has_value()) {
+    result.ranks.push_back(SlowClaim(measures, *found));
+  }
   if (!found.has_value()) {
     if (!verdict.ok()) result.not_checked = std::string(verdict.status().message());
     return result;
   }
-  found->advice =
-      "Compare this rank's GPU clock, temperature and ECC state, its host's load and its share of "
-      "the data with the others'; if it is always this one, drain the node.";
   found->source = "docs/traces.md, Ranks; clock-free slow-rank arithmetic";
-  result.findings.push_back(*std::move(found));
+  result.finding = std::move(found);
   return result;
 }
 

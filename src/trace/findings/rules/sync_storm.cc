@@ -61,7 +61,7 @@ RankCheck SyncStorm(const RankMeasures& m) {
       "values on the GPU and fetch them in batches; use non_blocking copies and events instead of "
       "synchronize.";
   f.source = "PyTorch performance tuning guide, avoid unnecessary CPU-GPU synchronization";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), after);
 }
 
 }  // namespace flopwatch::trace::rules

@@ -1,7 +1,7 @@
 // tiny-copies (the fleet paper saw 200 times on such an operator): at least 50 copies under 4 KiB a
 // step from one operator, or copy calls of less than 1 MiB that hold the host more than 5 % of the
-// step while no kernel runs, or runs of eight and more such copies less than 50 µs apart that fill
-// more than 5 % of the step.
+// step while no kernel runs and after what was launched before them has ended, or runs of eight and
+// more such copies less than 50 µs apart that fill more than 5 % of the step.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -46,8 +46,7 @@ Copies CopiesOf(const RankMeasures& m) {
     c.all += is_copy;
     c.with_bytes += known;
     const Row call = e.launch[r];
-    if (known && copy->bytes < kLarge && call != kNoRow)
-      c.calls.push_back({e.ts[call], e.end(call)});
+    if (known && copy->bytes < kLarge && call != kNoRow) c.calls.push_back(m.OwnPart(call));
     if (!known || copy->bytes >= kSmall) {
       close(run);
       continue;
@@ -55,7 +54,7 @@ Copies CopiesOf(const RankMeasures& m) {
     ++c.small;
     c.bytes += copy->bytes;
     c.touched.push_back({e.ts[r], e.end(r)});
-    if (call != kNoRow) c.touched.push_back({e.ts[call], e.end(call)});
+    if (call != kNoRow) c.touched.push_back(m.OwnPart(call));
     c.ops.Add(e.op[r] == kNoRow ? kNoName : e.name[e.op[r]], e.dur[r]);
     if (run.copies > 0 && e.ts[r] - run.end >= kRunGap) close(run);
     if (run.copies++ == 0) run.begin = e.ts[r];
@@ -73,10 +72,9 @@ RankCheck TinyCopies(const RankMeasures& m) {
   if (c.with_bytes == 0) return CannotCheck("the copies of the trace have no sizes");
   const NameId most = c.ops.Most();
   const int64_t most_count = c.ops.entries().empty() ? 0 : c.ops.entries().at(most).count;
-  // A call that waits for kernels to end costs nothing; what counts is the host busy with copies
-  // while no kernel runs.
-  const IntervalSet kernels =
-      Union(m.view.busy(KernelClass::kCompute), m.view.busy(KernelClass::kCommunication));
+  // What a call waits for before its copy begins is not copying; what counts is the host busy with
+  // copies while no kernel runs.
+  const IntervalSet kernels = Union(m.view.computing(), m.view.busy(KernelClass::kCommunication));
   const IntervalSet call_time = Intersect(Subtract(Merge(std::move(c.calls)), kernels), m.windows);
   const IntervalSet run_time = Intersect(Subtract(Merge(std::move(c.runs)), kernels), m.windows);
   if (m.PerStep(most_count) < kTinyPerStep && m.Share(Length(call_time)) <= kTinyCopyTimeShare &&
@@ -105,7 +103,7 @@ RankCheck TinyCopies(const RankMeasures& m) {
   f.advice =
       "Gather the pieces first and copy once, or let one kernel do the rearranging on the GPU.";
   f.source = "Facebook GPU fleet paper, case studies: too little work per memcopy";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), touch);
 }
 
 }  // namespace flopwatch::trace::rules

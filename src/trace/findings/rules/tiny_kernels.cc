@@ -1,7 +1,8 @@
 // tiny-kernels (the fleet paper's "too little work per CUDA kernel": a launch costs about 5 µs):
 // more than half of the kernels are shorter than the call that launched them, or the median is
 // below 10 µs, and the GPU is idle more than 20 % of the time. Kernels of graphs have no launch of
-// their own and do not count. Idle time under data loading has another cause.
+// their own and do not count. Idle time under data loading has
+// another cause, and so has a gap longer than a launch can take.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +13,9 @@ namespace flopwatch::trace::rules {
 
 constexpr double kTinyKernelIdleShare = 0.20, kShorterShare = 0.50;
 constexpr Nanos kMedian = 10'000;
+// An eager operator takes 10 to 100 µs of the host for its Python, dispatch and launch: a longer
+// gap has another cause than the launch of the kernel that ends it.
+constexpr Nanos kLaunchGap = 200'000;
 
 RankCheck TinyKernels(const RankMeasures& m) {
   const EventTable& e = m.events;
@@ -41,19 +45,26 @@ RankCheck TinyKernels(const RankMeasures& m) {
       (shorter_share <= kShorterShare && *middle >= kMedian))
     return Nothing();
 
-  Nanos recoverable = 0;
+  IntervalSet before;
   Interval worst;
   for (const IdleGap& g : m.gaps) {
     if (g.next == kNoRow || e.category[g.next] != Category::kKernel || m.FromGraph(g.next) ||
         !is_tiny(g.next))
       continue;
-    recoverable += g.at.end - g.at.begin - LengthWithin(m.loader, g.at.begin, g.at.end);
+    if (g.at.end - g.at.begin > kLaunchGap) continue;
+    before.push_back(g.at);
     if (g.at.end - g.at.begin > worst.end - worst.begin) worst = g.at;
   }
+  const IntervalSet open = Subtract(before, m.loader);
+  const double open_share = m.Share(Length(open));
   Finding f = FindingOf(
-      m,
-      fmt::format("{} of the kernels are shorter than their launch; the GPU is idle {} of the time",
-                  PercentText(shorter_share), PercentText(m.idle_rest_share)));
+      m, shorter_share > kShorterShare
+             ? fmt::format("{} of the kernels are shorter than their launch; the GPU is idle {} of "
+                           "the step right before such kernels",
+                           PercentText(shorter_share), PercentText(open_share))
+             : fmt::format("Half of the kernels take less than {}; the GPU is idle {} of the step "
+                           "right before such kernels",
+                           DurationText(kMedian), PercentText(open_share)));
   AddTime(&f, "median_kernel_us", *middle, fmt::format("median kernel {}", DurationText(*middle)));
   AddShare(&f, "shorter_than_launch_share", shorter_share,
            fmt::format("{} of {} kernels are shorter than the call that launched them", shorter,
@@ -69,15 +80,15 @@ RankCheck TinyKernels(const RankMeasures& m) {
   AddShare(&f, "idle_share", m.idle_rest_share,
            fmt::format("GPU idle {} without data loading", PercentText(m.idle_rest_share)));
   f.top = ops.Texts(m.names);
-  SetGain(&f, m, recoverable,
-          "idle time that ends with the start of such a kernel, without data loading: what fusing "
-          "or graphs can remove at most");
+  SetGain(&f, m, Length(open),
+          "idle gaps of up to 200 µs that end with the start of such a kernel, without data "
+          "loading: what fusing or graphs can remove at most");
   PointTo(&f, m, worst);
   f.advice =
       "Launch less: fuse operators (torch.compile), capture the step in a CUDA graph, use foreach "
       "or fused optimizers, or give each kernel more work with a larger batch.";
   f.source = "Facebook GPU fleet paper, case studies: too little work per CUDA kernel";
-  return {.finding = std::move(f), .not_checked = std::nullopt};
+  return Found(std::move(f), open);
 }
 
 }  // namespace flopwatch::trace::rules
