@@ -46,8 +46,8 @@ void Reports::Add(std::string_view job, const ApplicationSample& sample) {
   const bool again = sample.step.has_value() && *sample.step < j.step;  // from a checkpoint
   if (j.newest == 0 || further || again || (!sample.step.has_value() && !stands))
     j.progress = sample.ts;
-  const auto interval = static_cast<float>(
-      j.newest == 0 ? kNotSaid : ToSeconds(sample.ts - j.newest));
+  const auto interval =
+      static_cast<float>(j.newest == 0 ? kNotSaid : ToSeconds(sample.ts - j.newest));
   if (sample.step.has_value()) j.step = *sample.step;
   j.newest = sample.ts;
   AddRates(sample, &j);
@@ -111,7 +111,7 @@ Reports::Of Reports::Get(std::string_view job, Micros now) const {
     if (!std::isnan(s.interval_s)) intervals.push_back(s.interval_s);
   of.interval_s = MiddleOf(std::move(intervals));
   // The newest five, and those before them.
-  const auto split = [&](float Step::* value, double* here, double* usual, double* spread) {
+  const auto split = [&](float Step::*value, double* here, double* usual, double* spread) {
     std::vector<double> newest, before;
     for (auto s = j.steps.rbegin(); s != j.steps.rend(); ++s) {
       if (std::isnan((*s).*value)) continue;
@@ -128,8 +128,7 @@ Reports::Of Reports::Get(std::string_view job, Micros now) const {
 }
 
 void Reports::Expire(Micros now) {
-  std::erase_if(jobs_,
-                 [&](const auto& job) { return job.second.newest < now - kBaselineReach; });
+  std::erase_if(jobs_, [&](const auto& job) { return job.second.newest < now - kBaselineReach; });
 }
 
 void Reports::StepBack(Micros now) {

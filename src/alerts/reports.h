@@ -30,7 +30,7 @@ class Reports {
     double progress_s;  // since the newest report of a later step than the one before it
     double tokens_per_s, usual_tokens_per_s;
     double mfu, usual_mfu;
-    double windows;  // that what is usual of rates is made of
+    double windows;                        // that what is usual of rates is made of
     double loss, usual_loss, loss_spread;  // spread: the range of the middle half
     double grad_norm, usual_grad_norm;
     double not_finite;  // reports in a row, up to the newest, with a loss or norm that is no number

@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "alerts/replay.h"
 #include "api/api.h"
 #include "api/host_names.h"
 #include "api/ui_assets.h"
@@ -118,7 +119,7 @@ Status Server::Parts::StartAlerts() {
   of.state_file = options.store.directory + "/alerts.json";
   of.clock = [this] { return ingest->options.Clock(); };
   of.recall = [this](const alerts::ServiceOptions::Heard& heard) -> Status {
-    const query::Query query(store.get(), memory.get());
+    const query::Query query(memory.get(), store.get());
     const Micros now = ingest->options.Clock();
     constexpr Micros kPart = 10 * kMicrosPerMinute;  // bounds what is in memory at once
     for (Micros at = now - alerts::kBaselineReach; at < now; at += kPart) {
