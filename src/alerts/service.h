@@ -53,6 +53,10 @@ class Service {
   ~Service();
 
   std::vector<Alert> Alerts(bool resolved) const;
+  // Those that would fire if their conditions went on to hold (Engine::Pending), as of the last
+  // round; waits for one that runs.
+  std::vector<Alert> Pending() const;
+  // Pending ones as well.
   std::optional<Alert> Find(std::string_view id) const;
   const std::vector<Rule>& rules() const { return options_.rules; }
   // The next three are on disk when they return. Unavailable: they are in force, and the state file
@@ -101,7 +105,7 @@ class Service {
   Micros Clock() const { return options_.clock ? options_.clock() : Now(); }
 
   const ServiceOptions options_;
-  Mutex round_mutex_;  // one round, or one writing of the state; before mutex_
+  mutable Mutex round_mutex_;  // one round, or one writing of the state; before mutex_
   Look look_ FW_GUARDED_BY(round_mutex_);
   Round round_ FW_GUARDED_BY(round_mutex_);
   Micros saved_ FW_GUARDED_BY(round_mutex_) = 0;
