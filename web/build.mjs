@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url';
 import { gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
 
-const kBudgetKiB = 64; // all of the page, compressed: a view is 2 to 3 of it
+const kBudgetKiB = 70; // all of the page, compressed: a view is 2 to 3 of it
 const here = dirname(fileURLToPath(import.meta.url));
 const out = process.argv[2] ?? join(here, 'dist');
 const types = {

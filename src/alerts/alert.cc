@@ -15,6 +15,14 @@ void ListField(std::string_view name, const std::vector<std::string>& list, Json
   json->EndArray();
 }
 
+void TextsInTime(std::string_view name, const std::vector<std::pair<Micros, std::string>>& texts,
+                 JsonWriter* json) {
+  json->Key(name).BeginArray();
+  for (const auto& [ts, text] : texts)
+    json->BeginObject().Field("ts", FormatTime(ts)).Field("text", text).EndObject();
+  json->EndArray();
+}
+
 void WriteSubject(const Subject& s, JsonWriter* json) {
   json->BeginObject();
   json->TextField("cluster", s.cluster).TextField("partition", s.partition);
@@ -39,7 +47,8 @@ void WriteJson(const Alert& a, JsonWriter* json) {
   TimeField("until", a.until, json);
   json->TextField("ended", a.ended).Field("reopened", a.reopened).Key("subject");
   WriteSubject(a.subject, json);
-  json->Field("value", a.value).Field("threshold", a.threshold).Field("summary", a.summary);
+  json->Field("value", a.value).Field("threshold", a.threshold).TextField("value_of", a.value_of);
+  json->TextField("value_unit", a.value_unit).Field("summary", a.summary);
   json->TextField("action", a.action).TextField("source", a.source);
   json->Field("condition", a.condition).Field("for_s", ToSeconds(a.hold));
   json->Key("evidence").BeginArray();
@@ -48,10 +57,10 @@ void WriteJson(const Alert& a, JsonWriter* json) {
     json->Field("value", e.value).EndObject();
   }
   json->EndArray().TextField("link", a.link).TextField("silenced_by", a.silenced_by);
-  json->TextField("inhibited_by", a.inhibited_by).Key("notes").BeginArray();
-  for (const auto& [ts, text] : a.notes)
-    json->BeginObject().Field("ts", FormatTime(ts)).Field("text", text).EndObject();
-  json->EndArray().EndObject();
+  json->TextField("inhibited_by", a.inhibited_by);
+  TextsInTime("notes", a.notes, json);
+  TextsInTime("history", a.history, json);
+  json->EndObject();
 }
 
 }  // namespace flopwatch::alerts

@@ -46,15 +46,21 @@ struct Alert {
   int32_t reopened = 0;  // how often it began to fire again after it was resolved
   Subject subject;
   double value = 0, threshold = 0;  // NaN = none
+  // What `value` is: the rule's expression, mostly one quantity; and the unit of both.
+  std::string value_of, value_unit;
   std::string summary, action, source, condition;
   Micros hold = 0;
   std::vector<Evidence> evidence;
-  std::string link;          // to the job, GPU or fleet on the page, with the window
+  std::string link;          // to the alert on the page; of a replay, to its subject's time
   std::string silenced_by;   // id of the silence; "" = told
   std::string inhibited_by;  // id of the alert that stands before it; "" = told
   std::string ended;         // why it was resolved: "cleared", "no data", "closed by NAME"
   std::vector<std::pair<Micros, std::string>> notes;  // what was said of it, e.g. by a service
+  // When it fired, was resolved and fired again, the oldest first, at most kMostChanges.
+  std::vector<std::pair<Micros, std::string>> history;
 };
+
+inline constexpr size_t kMostChanges = 100;
 
 // {id, rule, severity, state, since, until, subject: {...}, value, threshold, summary, evidence,
 // link, silenced_by, inhibited_by, ...}: docs/alerts.md.

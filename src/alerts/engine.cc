@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <tuple>
 #include <utility>
 
 #include "alerts/words.h"
@@ -57,6 +58,12 @@ void Join(std::string* of_all, const std::string& one, bool first) {
   } else if (*of_all != one) {
     of_all->clear();
   }
+}
+
+// The first stays where there are too many: it says when all of it began.
+void AddChange(Alert* alert, Micros ts, std::string what) {
+  if (alert->history.size() >= kMostChanges) alert->history.erase(alert->history.begin() + 1);
+  alert->history.emplace_back(ts, std::move(what));
 }
 
 void AddTo(Subject* subject, const Who& who, bool first) {
@@ -124,9 +131,10 @@ void Engine::RunRule(size_t r, const Round& round) {
     if (holds_[row] == 1) {
       Member& m = members[key];
       m.looked = round.ts;
+      m.row = static_cast<uint32_t>(row);
       if (ChangedHands(r, subjects, row, &m)) {
         if (!m.group.empty()) Leave(r, key, m, round.ts, "cleared");
-        m = {.looked = round.ts, .holder = subjects.holders[row]};
+        m = {.looked = round.ts, .row = m.row, .holder = subjects.holders[row]};
       }
       Hold(r, round, row, &m);
       continue;
@@ -134,6 +142,7 @@ void Engine::RunRule(size_t r, const Round& round) {
     const auto at = members.find(key);
     if (at == members.end()) continue;
     at->second.looked = round.ts;
+    at->second.row = static_cast<uint32_t>(row);
     if (ChangedHands(r, subjects, row, &at->second)) {
       if (!at->second.group.empty()) Leave(r, key, at->second, round.ts, "cleared");
       members.erase(at);
@@ -224,6 +233,21 @@ void Engine::Fire(size_t r, uint64_t key, Member* m, const Round& round) {
   changed_ = true;
 }
 
+Alert Engine::Begun(size_t r, const Member& m, std::string_view id, std::string_view name) const {
+  const Rule& rule = rules_[r];
+  return {.id = std::string(id),
+          .rule = rule.name,
+          .severity = rule.severity,
+          .owner = rule.owner,
+          .group = std::string(name),
+          .since = m.since,
+          .value_of = rule.value ? rule.value->text() : "",
+          .value_unit = rule.value ? UnitOf(rule.value) : "",
+          .source = rule.source,
+          .condition = rule.when->text(),
+          .hold = rule.hold};
+}
+
 // The alert of a group that begins to fire, new or again. Null: there are too many.
 Alert* Engine::Open(size_t r, const Member& m, std::string_view name, Micros ts, Group* group) {
   const auto known = alerts_.find(group->id);
@@ -233,26 +257,19 @@ Alert* Engine::Open(size_t r, const Member& m, std::string_view name, Micros ts,
     again.until = 0;
     again.ended.clear();
     ++again.reopened;
+    AddChange(&again, ts, "fires again");
     return &again;
   }
   if (alerts_.size() >= kMostAlerts) {
     ++stats_.refused_alerts;
     return nullptr;
   }
-  const Rule& rule = rules_[r];
   ++stats_.fired;
   Alert& alert = alerts_[group->id];
-  alert = {.id = group->id,
-           .rule = rule.name,
-           .severity = rule.severity,
-           .state = AlertState::kFiring,
-           .owner = rule.owner,
-           .group = std::string(name),
-           .since = m.since,
-           .fired = ts,
-           .source = rule.source,
-           .condition = rule.when->text(),
-           .hold = rule.hold};
+  alert = Begun(r, m, group->id, name);
+  alert.state = AlertState::kFiring;
+  alert.fired = ts;
+  AddChange(&alert, ts, "fires");
   return &alert;
 }
 
@@ -267,7 +284,9 @@ void Engine::Show(size_t r, const Member& m, Micros ts, Alert* alert) const {
   }
   alert->summary = Filled(rule.summary, rule, *alert, ts);
   alert->action = Filled(rule.action, rule, *alert, ts);
-  alert->link = LinkTo(options_.external_url, rule.scope, *alert);
+  alert->link = options_.links_to_evidence
+                    ? LinkToEvidence(options_.external_url, rule.scope, *alert)
+                    : LinkTo(options_.external_url, *alert);
 }
 
 void Engine::Leave(size_t r, uint64_t key, const Member& m, Micros ts, std::string_view why) {
@@ -281,6 +300,7 @@ void Engine::Resolve(Alert* alert, Micros ts, std::string_view why) {
   alert->state = AlertState::kResolved;
   alert->until = ts;
   alert->ended = std::string(why);
+  AddChange(alert, ts, "resolved: " + alert->ended);
   ++stats_.resolved;
   changed_ = true;
 }
@@ -402,6 +422,52 @@ std::vector<const Alert*> Engine::Alerts(bool with_resolved) const {
     return std::pair(a->since, a->id) < std::pair(b->since, b->id);
   });
   return out;
+}
+
+std::vector<Alert> Engine::Pending(const Round& round) const {
+  if (!round.who || round.ts != stats_.last_round) return {};
+  struct Waiting {
+    Micros since;
+    uint64_t key;
+    size_t rule;
+    const Member* member;
+  };
+  std::vector<Waiting> waiting;
+  for (size_t r = 0; r < rules_.size(); ++r)
+    for (const auto& [key, m] : state_[r].members)
+      if (m.group.empty() && m.looked == round.ts) waiting.push_back({m.since, key, r, &m});
+  std::ranges::sort(waiting, [](const Waiting& a, const Waiting& b) {
+    return std::tie(a.since, a.rule, a.key) < std::tie(b.since, b.rule, b.key);
+  });
+  if (waiting.size() > kMostPending) waiting.resize(kMostPending);
+  std::vector<std::pair<Alert, Waiting>> found;
+  std::map<std::pair<size_t, std::string>, size_t> at;
+  for (const Waiting& w : waiting) {
+    const Rule& rule = rules_[w.rule];
+    const Who who = round.who(rule.scope, w.member->row);
+    const std::string name = GroupOf(rule, who);
+    const auto group = state_[w.rule].groups.find(name);
+    if (group != state_[w.rule].groups.end() && !group->second.members.empty()) continue;
+    const auto [of, is_new] = at.try_emplace({w.rule, name}, found.size());
+    if (is_new) {
+      const std::string id = IdOf(rule.name, name, w.since);
+      found.emplace_back(Begun(w.rule, *w.member, id, name), w);
+    }
+    AddTo(&found[of->second].first.subject, who, is_new);
+  }
+  std::vector<Alert> out;
+  for (auto& [alert, w] : found) {
+    alert.seen = w.member->held;
+    Show(w.rule, *w.member, round.ts, &alert);
+    out.push_back(std::move(alert));
+  }
+  return out;
+}
+
+EngineStats Engine::stats() const {
+  EngineStats stats = stats_;
+  if (begun_ != 0 && !has_state_) stats.grace_until = begun_ + options_.grace;
+  return stats;
 }
 
 const Alert* Engine::Find(std::string_view id) const {

@@ -47,6 +47,7 @@ inline constexpr Micros kLongestKeep = kMicrosPerHour;
 inline constexpr size_t kMostAlerts = 20'000;   // that are open; more are counted, not kept
 inline constexpr size_t kMostResolved = 5'000;  // kept to be looked at
 inline constexpr size_t kMostOutbox = 50'000;
+inline constexpr size_t kMostPending = 5'000;  // subjects that are asked for who they are
 
 // A clock that is set back by more begins anew from there; by less, rounds wait until it is again
 // where it was.
@@ -56,12 +57,15 @@ struct EngineOptions {
   Micros interval = 15 * kMicrosPerSecond;  // between rounds; four times that is a gap
   std::string external_url;                 // "" = links begin at "/"
   Micros grace = 5 * kMicrosPerMinute;
+  // Links lead to the time of the subject: the alerts of a replay have no page.
+  bool links_to_evidence = false;
 };
 
 struct EngineStats {
   uint64_t rounds = 0, fired = 0, resolved = 0, told = 0, refused_alerts = 0, dropped_told = 0;
   uint64_t silenced = 0, inhibited = 0;  // now
   Micros last_round = 0;
+  Micros grace_until = 0;  // nothing fires before; 0 = there is no grace, or no round yet
 };
 
 class Engine {
@@ -76,7 +80,12 @@ class Engine {
   std::vector<const Alert*> Alerts(bool resolved) const;
   const Alert* Find(std::string_view id) const;
   const std::vector<Rule>& rules() const { return rules_; }
-  EngineStats stats() const { return stats_; }
+  EngineStats stats() const;
+  // Those that would fire if their conditions went on to hold: by the alerts that they would be,
+  // the longest first. Subjects of an alert that fires already are not among them. `round` is the
+  // one that was run last, and can still be asked who somebody is; of another there are none. An
+  // id is that of the alert to come, as long as nothing moves its begin.
+  std::vector<Alert> Pending(const Round& round) const;
 
   // What is to be told, the oldest first, and that it was.
   const std::deque<Transition>& outbox() const { return outbox_; }
@@ -101,6 +110,7 @@ class Engine {
     Micros since = 0, held = 0;
     Micros unknown = 0;   // since when it is not known; 0 = it is
     Micros looked = 0;    // the last round that had it
+    uint32_t row = 0;     // where it was in that round
     uint32_t holder = 0;  // Subjects::holders; 0 = not known
     std::string group;    // "" until it fires
     Who who;
@@ -126,6 +136,7 @@ class Engine {
   // True: it is over, and the member goes.
   bool DoesNotHold(size_t rule, uint64_t key, Member* member, Holds holds, Micros ts);
   void Fire(size_t rule, uint64_t key, Member* member, const Round& round);
+  Alert Begun(size_t rule, const Member& member, std::string_view id, std::string_view name) const;
   Alert* Open(size_t rule, const Member& member, std::string_view name, Micros ts, Group* group);
   void Leave(size_t rule, uint64_t key, const Member& member, Micros ts, std::string_view why);
   void Show(size_t rule, const Member& member, Micros ts, Alert* alert) const;

@@ -188,6 +188,7 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
   const query::Memory memory(std::move(sources));
   Look look(&memory);
   EngineOptions of = options.engine;
+  of.links_to_evidence = true;
   of.interval = options.interval;
   Engine engine(options.rules, std::move(of));
   Feed feed(query, &live);

@@ -252,10 +252,20 @@ std::vector<Alert> Service::Alerts(bool resolved) const {
   return out;
 }
 
-std::optional<Alert> Service::Find(std::string_view id) const {
+std::vector<Alert> Service::Pending() const {
+  const MutexLock round(round_mutex_);
   const MutexLock lock(mutex_);
-  const Alert* const alert = engine_.Find(id);
-  return alert == nullptr ? std::nullopt : std::optional<Alert>(*alert);
+  return engine_.Pending(round_);
+}
+
+std::optional<Alert> Service::Find(std::string_view id) const {
+  {
+    const MutexLock lock(mutex_);
+    if (const Alert* const alert = engine_.Find(id); alert != nullptr) return *alert;
+  }
+  for (Alert& alert : Pending())
+    if (alert.id == id) return std::move(alert);
+  return std::nullopt;
 }
 
 StatusOr<std::string> Service::Silence(alerts::Silence silence) {

@@ -57,6 +57,10 @@ class Service {
   ~Service();
 
   std::vector<Alert> Alerts(bool resolved) const;
+  // Those that would fire if their conditions went on to hold (Engine::Pending), as of the last
+  // round; waits for one that runs.
+  std::vector<Alert> Pending() const;
+  // Pending ones as well.
   std::optional<Alert> Find(std::string_view id) const;
   const std::vector<Rule>& rules() const { return options_.rules; }
   // The next three are on disk when they return. Unavailable: they are in force, and the state file
@@ -107,7 +111,7 @@ class Service {
 
   const ServiceOptions options_;
   const query::Memory& memory_;
-  Mutex round_mutex_;  // one round, or one writing of the state; before mutex_
+  mutable Mutex round_mutex_;  // one round, or one writing of the state; before mutex_
   Look look_ FW_GUARDED_BY(round_mutex_);
   Round round_ FW_GUARDED_BY(round_mutex_);
   uint64_t heard_ FW_GUARDED_BY(round_mutex_) = 0;  // of ApplicationIntake::News()

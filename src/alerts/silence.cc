@@ -17,23 +17,6 @@ constexpr std::string_view kDays[] = {"Mon", "Tue", "Wed", "Thu", "Fri", "Sat", 
 constexpr Micros kWeek = 7 * kMicrosPerDay;
 constexpr Micros kFirstMonday = 4 * kMicrosPerDay;  // 1970-01-05
 
-// `*` stands for any text.
-bool Like(std::string_view text, std::string_view pattern) {
-  const size_t star = pattern.find('*');
-  if (star == std::string_view::npos) return text == pattern;
-  if (!text.starts_with(pattern.substr(0, star))) return false;
-  text.remove_prefix(star);
-  const std::string_view rest = pattern.substr(star + 1);
-  const size_t piece_end = rest.find('*');
-  if (piece_end == std::string_view::npos)
-    return text.size() >= rest.size() && text.ends_with(rest);
-  // The first place where the next piece stands is as good as any later one.
-  const std::string_view piece = rest.substr(0, piece_end);
-  const size_t at = text.find(piece);
-  return at != std::string_view::npos &&
-         Like(text.substr(at + piece.size()), rest.substr(piece_end));
-}
-
 std::vector<std::string> ValuesOf(const Alert& a, std::string_view label) {
   const Subject& s = a.subject;
   if (label == "node") return s.nodes;
@@ -75,6 +58,22 @@ std::optional<Weekly> ParseWeekly(std::string_view text) {
 }
 
 }  // namespace
+
+bool Like(std::string_view text, std::string_view pattern) {
+  const size_t star = pattern.find('*');
+  if (star == std::string_view::npos) return text == pattern;
+  if (!text.starts_with(pattern.substr(0, star))) return false;
+  text.remove_prefix(star);
+  const std::string_view rest = pattern.substr(star + 1);
+  const size_t piece_end = rest.find('*');
+  if (piece_end == std::string_view::npos)
+    return text.size() >= rest.size() && text.ends_with(rest);
+  // The first place where the next piece stands is as good as any later one.
+  const std::string_view piece = rest.substr(0, piece_end);
+  const size_t at = text.find(piece);
+  return at != std::string_view::npos &&
+         Like(text.substr(at + piece.size()), rest.substr(piece_end));
+}
 
 StatusOr<Matcher> ParseMatcher(std::string_view text) {
   const size_t at = text.find('=');
@@ -141,12 +140,16 @@ bool Matches(const Silence& s, const Alert& alert) {
   });
 }
 
-void WriteJson(const Silence& s, JsonWriter* json) {
+void WriteJson(const Silence& s, Micros now, absl::Span<const Alert> firing, JsonWriter* json) {
+  const bool in_force = InForce(s, now);
   json->BeginObject().Field("id", s.id).Key("matchers").BeginArray();
   for (const Matcher& m : s.matchers) json->Value(m.label + (m.negated ? "!=" : "=") + m.pattern);
   json->EndArray().Field("owner", s.owner).TextField("comment", s.comment);
   json->Field("from", FormatTime(s.from)).Field("until", FormatTime(s.until));
-  json->TextField("weekly", s.weekly).EndObject();
+  json->TextField("weekly", s.weekly).Field("in_force", in_force);
+  const auto holds = std::ranges::count_if(
+      firing, [&](const Alert& alert) { return in_force && Matches(s, alert); });
+  json->Field("holds", static_cast<int64_t>(holds)).EndObject();
 }
 
 }  // namespace flopwatch::alerts

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "alerts/alert.h"
 #include "base/status.h"
 #include "base/time.h"
@@ -32,6 +33,9 @@ struct Silence {
 inline constexpr size_t kMaxSilences = 1000;
 inline constexpr Micros kLongestSilence = 366 * kMicrosPerDay;
 
+// `*` in the pattern stands for any text.
+bool Like(std::string_view text, std::string_view pattern);
+
 // One line each of what is wrong: an unknown label (with a near one), no owner, an end before the
 // begin or more than kLongestSilence after it, a schedule that cannot be read, or matchers that are
 // of every alert.
@@ -41,6 +45,8 @@ Status Check(const Silence& silence);
 bool InForce(const Silence& silence, Micros now);
 bool Matches(const Silence& silence, const Alert& alert);
 
-void WriteJson(const Silence& silence, JsonWriter* json);
+// With whether it is in force at `now`, and how many of `firing` it holds then.
+void WriteJson(const Silence& silence, Micros now, absl::Span<const Alert> firing,
+               JsonWriter* json);
 
 }  // namespace flopwatch::alerts

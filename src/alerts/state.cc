@@ -35,6 +35,8 @@ constexpr AlertText kAlertTexts[] = {{"id", &Alert::id},
                                      {"source", &Alert::source},
                                      {"link", &Alert::link},
                                      {"condition", &Alert::condition},
+                                     {"value_of", &Alert::value_of},
+                                     {"value_unit", &Alert::value_unit},
                                      {"ended", &Alert::ended},
                                      {"silenced_by", &Alert::silenced_by},
                                      {"inhibited_by", &Alert::inhibited_by}};
@@ -47,6 +49,13 @@ constexpr AlertTime kAlertTimes[] = {{"since", &Alert::since},
                                      {"until", &Alert::until},
                                      {"seen", &Alert::seen},
                                      {"hold", &Alert::hold}};
+
+struct AlertTextInTime {
+  std::string_view name;
+  std::vector<std::pair<Micros, std::string>> Alert::*texts;
+};
+constexpr AlertTextInTime kAlertTextsInTime[] = {{"notes", &Alert::notes},
+                                                 {"history", &Alert::history}};
 
 double NumberOf(const Json& json) { return json.number_or(std::nan("")); }
 std::vector<std::string> TextsOf(const Json& json) {
@@ -72,9 +81,13 @@ void Write(const Alert& a, JsonWriter* json) {
   json->EndArray().Key("evidence").BeginArray();
   for (const Evidence& e : a.evidence)
     json->BeginArray().Value(e.quantity).Value(e.unit).Value(e.value).EndArray();
-  json->EndArray().Key("notes").BeginArray();
-  for (const auto& [ts, text] : a.notes) json->BeginArray().Value(ts).Value(text).EndArray();
-  json->EndArray().EndObject();
+  json->EndArray();
+  for (const auto& [name, texts] : kAlertTextsInTime) {
+    json->Key(name).BeginArray();
+    for (const auto& [ts, text] : a.*texts) json->BeginArray().Value(ts).Value(text).EndArray();
+    json->EndArray();
+  }
+  json->EndObject();
 }
 
 // DataLoss: what stands there is no alert.
@@ -98,9 +111,10 @@ StatusOr<Alert> ReadAlert(const Json& json) {
   for (const Json& e : json["evidence"].array())
     if (e.array().size() == 3)
       a.evidence.push_back({e.array()[0].text(), e.array()[1].text(), NumberOf(e.array()[2])});
-  for (const Json& n : json["notes"].array())
-    if (n.array().size() == 2)
-      a.notes.emplace_back(n.array()[0].integer_or(0), n.array()[1].text());
+  for (const auto& [name, texts] : kAlertTextsInTime)
+    for (const Json& n : json[name].array())
+      if (n.array().size() == 2)
+        (a.*texts).emplace_back(n.array()[0].integer_or(0), n.array()[1].text());
   return a;
 }
 

@@ -17,14 +17,19 @@ std::string Some(const std::vector<std::string>& of, std::string_view many) {
   return of.empty() ? "not known" : fmt::format("{} {}", of.size(), many);
 }
 
+std::string OrNotKnown(const std::string& text) { return text.empty() ? "not known" : text; }
+
+std::string WithoutSlash(std::string_view url) {
+  while (url.ends_with('/')) url.remove_suffix(1);
+  return std::string(url);
+}
+
+}  // namespace
+
 std::string UnitOf(const std::optional<Expression>& expression) {
   if (!expression || expression->quantities().empty()) return "1";
   return std::string(SpecOf(expression->quantities()[0]).unit);
 }
-
-std::string OrNotKnown(const std::string& text) { return text.empty() ? "not known" : text; }
-
-}  // namespace
 
 std::string NumberInWords(double value, std::string_view unit) {
   if (std::isnan(value)) return "not known";
@@ -62,8 +67,11 @@ std::string Filled(std::string_view text, const Rule& rule, const Alert& alert, 
   return out;
 }
 
-std::string LinkTo(std::string_view external_url, Scope scope, const Alert& alert) {
-  while (external_url.ends_with('/')) external_url.remove_suffix(1);
+std::string LinkTo(std::string_view external_url, const Alert& alert) {
+  return WithoutSlash(external_url) + "/alerts/" + net::PercentEncode(alert.id);
+}
+
+std::string LinkToEvidence(std::string_view external_url, Scope scope, const Alert& alert) {
   const Subject& s = alert.subject;
   const std::string path = !s.job.empty()          ? "/jobs/" + net::PercentEncode(s.job)
                            : scope == Scope::kNode ? std::string("/targets")
@@ -71,8 +79,8 @@ std::string LinkTo(std::string_view external_url, Scope scope, const Alert& aler
                            : scope == Scope::kGpu  ? std::string("/gpus")
                                                    : std::string("/");
   const Micros to = std::max(alert.seen, alert.fired) + 5 * kMicrosPerMinute;
-  return fmt::format("{}{}?from={}&to={}", external_url, path, FormatTime(alert.since - kBefore),
-                     FormatTime(to));
+  return fmt::format("{}{}?from={}&to={}", WithoutSlash(external_url), path,
+                     FormatTime(alert.since - kBefore), FormatTime(to));
 }
 
 }  // namespace flopwatch::alerts

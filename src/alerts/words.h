@@ -16,7 +16,12 @@ std::string NumberInWords(double value, std::string_view unit);
 // condition filled in; {anything else} stays as it is.
 std::string Filled(std::string_view text, const Rule& rule, const Alert& alert, Micros now);
 
+// The unit of a rule's value: that of the first quantity it names; "1" where it names none.
+std::string UnitOf(const std::optional<Expression>& expression);
+
+// The page of the alert.
+std::string LinkTo(std::string_view external_url, const Alert& alert);
 // The page of the job, of the GPU or of the fleet, from an hour before the alert on.
-std::string LinkTo(std::string_view external_url, Scope scope, const Alert& alert);
+std::string LinkToEvidence(std::string_view external_url, Scope scope, const Alert& alert);
 
 }  // namespace flopwatch::alerts

@@ -6,6 +6,7 @@
 #include <initializer_list>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "alerts/replay.h"
@@ -21,19 +22,25 @@ using alerts::Alert;
 
 constexpr JsonLimits kAlertBody{.max_bytes = 64 << 10, .max_depth = 6, .what = "the body"};
 constexpr JsonLimits kReplayBody{.max_bytes = 1 << 20, .max_depth = 4, .what = "the body"};
-constexpr std::string_view kWhichNames[] = {"open", "all"};
-enum class Which : uint8_t { kOpen, kAll };
+constexpr std::string_view kWhichNames[] = {"open", "all", "pending", "resolved"};
+enum class Which : uint8_t { kOpen, kAll, kPending, kResolved };
 
-constexpr OneOf<Which> kAlertState("state", kWhichNames,
-                                   "Those that fire, or those that were resolved as well.");
-constexpr Text kAlertRule("rule", "Only of this rule.");
-constexpr Text kAlertJob("job", "Only of this job.");
-constexpr Text kAlertNode("node", "Only of this node.");
+constexpr OneOf<Which> kAlertState(
+    "state", kWhichNames,
+    "Those that fire (open), those that were resolved, both (all), or those whose condition holds "
+    "and that do not fire yet (pending).");
+constexpr OptionalOneOf<alerts::Severity> kAlertSeverity("severity", alerts::kSeverityNames,
+                                                         "Only of this severity.");
+constexpr Text kAlertRule("rule", "Only of this rule; * is any text.");
+constexpr Text kAlertJob("job", "Only of this job; * is any text.");
+constexpr Text kAlertNode("node", "Only of this node; * is any text.");
+constexpr Integer kAlertLimit("limit", 1, 100'000, 100'000, "Alerts at most.");
+constexpr Integer kAlertOffset("offset", 0, 1 << 30, 0, "Leave out so many.");
 constexpr Text kReplayRule("rule", "Only this rule; all that are on where none is given.");
 constexpr Integer kReplayEvery("every_s", 1, 3600, 15, "Seconds between two rounds.");
 constexpr std::string_view kNoServer =
-    "alerts are those of a running server: start flopwatch serve, or ask for the replay of what is "
-    "stored with flopwatch alerts test";
+    "there are no alerts here: either alerts.enabled is false, or only what is stored is open; start "
+    "flopwatch serve with alerts, or ask for a replay with flopwatch alerts test";
 
 // What is no JSON is the sender's fault. A key that is not known would be taken for one that is not
 // given: a silence without its end.
@@ -58,21 +65,41 @@ Status HasService(const alerts::Service* service) {
 
 bool IsAsked(const Alert& alert, const Arguments& args) {
   const auto rule = args[kAlertRule], job = args[kAlertJob], node = args[kAlertNode];
-  return (!rule || alert.rule == *rule) && (!job || alert.subject.job == *job) &&
-         (!node || std::ranges::find(alert.subject.nodes, *node) != alert.subject.nodes.end());
+  const auto severity = args[kAlertSeverity];
+  return (!severity || alert.severity == *severity) &&
+         (!rule || alerts::Like(alert.rule, *rule)) &&
+         (!job || alerts::Like(alert.subject.job, *job)) &&
+         (!node || std::ranges::any_of(alert.subject.nodes, [&](const std::string& name) {
+           return alerts::Like(name, *node);
+         }));
 }
 
-void WriteAlerts(JsonWriter& json, const std::vector<Alert>& all, const Arguments& args) {
-  json.Key("alerts").BeginArray();
-  for (const Alert& alert : all)
-    if (IsAsked(alert, args)) alerts::WriteJson(alert, &json);
-  json.EndArray();
+// What fires before what was resolved, pages first, the newest of each first.
+bool Before(const Alert& a, const Alert& b) {
+  const auto rank = [](const Alert& x) {
+    const bool over = x.state == alerts::AlertState::kResolved;
+    return std::tuple(over, over ? 0 : -static_cast<int>(x.severity), -(over ? x.until : x.since));
+  };
+  return std::tuple(rank(a), std::string_view(a.id)) < std::tuple(rank(b), std::string_view(b.id));
+}
+
+std::vector<Alert> AlertsOf(const alerts::Service* service, const Arguments& args) {
+  const Which which = args[kAlertState];
+  std::vector<Alert> out = which == Which::kPending ? service->Pending()
+                                                    : service->Alerts(which != Which::kOpen);
+  std::erase_if(out, [&](const Alert& alert) {
+    const bool over = alert.state == alerts::AlertState::kResolved;
+    return (which == Which::kResolved && !over) || !IsAsked(alert, args);
+  });
+  std::ranges::sort(out, Before);
+  return out;
 }
 
 void WriteEngine(JsonWriter& json, const alerts::Service::Stats& s) {
   json.Key("engine").BeginObject().Field("rounds", s.engine.rounds);
   json.TextField("last_round", s.engine.last_round == 0 ? "" : FormatTime(s.engine.last_round));
   json.Field("last_round_s", s.last_round_s).Field("open", s.open).Field("outbox", s.outbox);
+  json.TextField("grace_until", s.engine.grace_until == 0 ? "" : FormatTime(s.engine.grace_until));
   json.Field("fired", s.engine.fired).Field("resolved", s.engine.resolved);
   json.Field("silenced", s.engine.silenced).Field("inhibited", s.engine.inhibited);
   json.Field("refused", s.engine.refused_alerts).Field("state_errors", s.state_errors);
@@ -90,8 +117,13 @@ Result ListAlerts(const alerts::Service* service, const Arguments& args) {
   FW_RETURN_IF_ERROR(HasService(service));
   std::string body;
   JsonWriter json(&body);
-  json.BeginObject();
-  WriteAlerts(json, service->Alerts(args[kAlertState] == Which::kAll), args);
+  const std::vector<Alert> all = AlertsOf(service, args);
+  json.BeginObject().Field("total", all.size()).Key("alerts").BeginArray();
+  const auto first = std::min(all.size(), static_cast<size_t>(args[kAlertOffset]));
+  const auto count = std::min(all.size() - first, static_cast<size_t>(args[kAlertLimit]));
+  for (const Alert& alert : absl::MakeConstSpan(all).subspan(first, count))
+    alerts::WriteJson(alert, &json);
+  json.EndArray();
   WriteEngine(json, service->stats());
   json.EndObject();
   return JsonResponse(std::move(body));
@@ -118,12 +150,14 @@ Result Note(alerts::Service* service, const Call& call) {
   return OneAlert(service, call.name);
 }
 
-Result ListSilences(const alerts::Service* service) {
+Result ListSilences(const alerts::Service* service, Micros now) {
   FW_RETURN_IF_ERROR(HasService(service));
   std::string body;
   JsonWriter json(&body);
   json.BeginObject().Key("silences").BeginArray();
-  for (const alerts::Silence& silence : service->Silences()) alerts::WriteJson(silence, &json);
+  const std::vector<Alert> firing = service->Alerts(/*resolved=*/false);
+  for (const alerts::Silence& silence : service->Silences())
+    if (silence.until > now) alerts::WriteJson(silence, now, firing, &json);
   json.EndArray().EndObject();
   return JsonResponse(std::move(body));
 }
@@ -157,14 +191,14 @@ Result PostSilence(alerts::Service* service, Micros now, const Call& call) {
   FW_ASSIGN_OR_RETURN(silence.id, service->Silence(silence));
   std::string out;
   JsonWriter json(&out);
-  alerts::WriteJson(silence, &json);
+  alerts::WriteJson(silence, now, service->Alerts(/*resolved=*/false), &json);
   return JsonResponse(std::move(out));
 }
 
-Result EndSilence(alerts::Service* service, std::string_view id) {
+Result EndSilence(alerts::Service* service, Micros now, std::string_view id) {
   FW_RETURN_IF_ERROR(HasService(service));
   FW_RETURN_IF_ERROR(service->Unsilence(id));
-  return ListSilences(service);
+  return ListSilences(service, now);
 }
 
 void WriteRule(const alerts::Rule& rule, JsonWriter& json) {
@@ -278,7 +312,8 @@ void AddAlertRoutes(const query::Query* query, alerts::Service* service, RouteTa
   const query::Memory* const memory = &query->memory();
   const Answer none = Refused(503, "No server has alerts here: only what is stored is open.");
   table->Add(Get("/api/v1/alerts", "listAlerts", "What fires now, and what fired",
-                 {&kAlertState, &kAlertRule, &kAlertJob, &kAlertNode},
+                 {&kAlertState, &kAlertSeverity, &kAlertRule, &kAlertJob, &kAlertNode, &kAlertLimit,
+                  &kAlertOffset},
                  {Ok("Alerts"), BadParameter(), none}),
              {}, [service](const Call& call) { return ListAlerts(service, call.args); });
   table->Add(Slow(Post("/api/v1/alerts/replay", "replayAlerts",
@@ -299,7 +334,7 @@ void AddAlertRoutes(const query::Query* query, alerts::Service* service, RouteTa
                   {{kJsonType, "AlertNote"}}),
              {}, [service](const Call& call) { return Note(service, call); });
   table->Add(Get("/api/v1/silences", "listSilences", "Silences", {}, {Ok("Silences"), none}), {},
-             [service](const Call&) { return ListSilences(service); });
+             [service, memory](const Call&) { return ListSilences(service, memory->now()); });
   table->Add(
       Post("/api/v1/silences", "postSilence", "Nobody is told of some alerts for a while", {},
            {Ok("Silence"), BadParameter(), OtherSite(), none}, {{kJsonType, "NewSilence"}}),
@@ -308,7 +343,10 @@ void AddAlertRoutes(const query::Query* query, alerts::Service* service, RouteTa
   table->Add(
       Post("/api/v1/silences/{id}/end", "endSilence", "Ends a silence; gives the others", {},
            {Ok("Silences"), OtherSite(), NoneNear(), none}, {{kJsonType, R"({"type": "object"})"}}),
-      {}, [service](const Call& call) { return EndSilence(service, call.name); });
+      {},
+      [service, memory](const Call& call) {
+        return EndSilence(service, memory->now(), call.name);
+      });
   table->Add(
       Get("/api/v1/jobs/{job}/health", "getJobHealth",
           "How a job is doing now, for recovery services: OFU, baseline, open alerts, "

@@ -37,9 +37,10 @@ const UiFile kUiFiles[] = {
 bool IsPageRoute(std::string_view path) {
   constexpr std::string_view kPages[] = {"/",        "/index.html", "/today", "/workflows",
                                          "/compare", "/usage",      "/hosts", "/jobs",
-                                         "/gpus",    "/targets"};
-  return std::ranges::find(kPages, path) != std::end(kPages) || path.starts_with("/jobs/") ||
-         path.starts_with("/gpus/");
+                                         "/gpus",    "/targets",    "/alerts", "/silences"};
+  constexpr std::string_view kOfOne[] = {"/jobs/", "/gpus/", "/alerts/"};
+  return std::ranges::find(kPages, path) != std::end(kPages) ||
+         std::ranges::any_of(kOfOne, [&](std::string_view of) { return path.starts_with(of); });
 }
 
 net::Response UiAnswer(const UiFile& file) {

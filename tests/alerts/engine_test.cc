@@ -59,6 +59,64 @@ TEST(Engine, FiresAfterItsTimeAndIsResolvedAfterItsEnd) {
   EXPECT_THAT(Keys(e), ElementsAre("hot:firing", "hot:resolved"));
 }
 
+// What it will be when it fires is what is shown before: whose, since when, under which id.
+TEST(Engine, PendingOnesAreThoseThatHoldAndDoNotFire) {
+  Engine e = EngineOf();
+  Rounds(&e, 0, 30, {{1, 95}, {2, 80}});
+  Round round = RoundOf(45, kTemp, {{2, 80}, {1, 96}, {3, 97, "n2", "8"}});
+  e.Run(round);
+  std::vector<Alert> pending = e.Pending(round);
+  ASSERT_THAT(pending, SizeIs(2));
+  EXPECT_EQ(pending[0].state, AlertState::kPending);
+  EXPECT_EQ(pending[0].since, At(0));
+  EXPECT_EQ(pending[0].fired, 0);
+  EXPECT_EQ(pending[0].summary, "GPU-1 of job 7 at 96");
+  EXPECT_THAT(pending[0].subject.nodes, ElementsAre("n1"));
+  EXPECT_EQ(pending[1].subject.job, "8");
+  EXPECT_EQ(pending[1].since, At(45));
+  EXPECT_THAT(e.Alerts(true), IsEmpty());
+  EXPECT_THAT(e.Pending(RoundOf(30, kTemp, {{1, 95}})), IsEmpty()) << "another round";
+  // Job 7 fires: what else of it holds is a part of that.
+  round = RoundOf(60, kTemp, {{1, 95}, {2, 95}, {3, 97, "n2", "8"}});
+  e.Run(round);
+  ASSERT_THAT(e.Alerts(false), SizeIs(1));
+  EXPECT_EQ(e.Alerts(false)[0]->id, pending[0].id);
+  pending = e.Pending(round);
+  ASSERT_THAT(pending, SizeIs(1));
+  EXPECT_EQ(pending[0].subject.job, "8");
+}
+
+TEST(Engine, KeepsWhenItFiredAndEnded) {
+  Engine e(RulesOf(kHot), {.external_url = "https://fleet.example/", .grace = 0});
+  Rounds(&e, 0, 60, {{1, 95}});
+  Rounds(&e, 75, 120, {{1, 80}});
+  Rounds(&e, 135, 195, {{1, 95}});
+  std::string state;
+  e.WriteState(&state);
+  Engine again(RulesOf(kHot), {.grace = 0});
+  ASSERT_TRUE(again.ReadState(state).ok());
+  const Alert& a = *again.Alerts(true)[0];
+  EXPECT_THAT(a.history, ElementsAre(std::pair(At(60), "fires"),
+                                     std::pair(At(120), "resolved: cleared"),
+                                     std::pair(At(195), "fires again")));
+  EXPECT_EQ(a.value_of, "gpu_temp_c");
+  EXPECT_EQ(a.value_unit, "degC");
+  EXPECT_EQ(a.link, "https://fleet.example/alerts/" + a.id);
+}
+
+TEST(Engine, GraceIsToldAsLongAsThereIsOne) {
+  Engine e(RulesOf(kHot), {.grace = 5 * kMicrosPerMinute});
+  EXPECT_EQ(e.stats().grace_until, 0);
+  Rounds(&e, 0, 15, {{1, 95}});
+  EXPECT_EQ(e.stats().grace_until, At(300));
+  std::string state;
+  e.WriteState(&state);
+  Engine again(RulesOf(kHot), {.grace = 5 * kMicrosPerMinute});
+  ASSERT_TRUE(again.ReadState(state).ok());
+  Rounds(&again, 30, 45, {{1, 95}});
+  EXPECT_EQ(again.stats().grace_until, 0);  // it goes on from a state
+}
+
 TEST(Engine, ABreakBeginsAnew) {
   Engine e = EngineOf();
   Rounds(&e, 0, 45, {{1, 95}});

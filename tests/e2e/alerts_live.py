@@ -143,7 +143,7 @@ def main():
     listed = json.loads(run("alerts", "-o", "json", "--rule", "hot", "--server",
                             process[0].url).stdout)
     check(len(listed) == 1 and listed[0]["subject"]["gpus"] == ["GPU-3"] and
-          listed[0]["link"].startswith("https://fleet.example/jobs/7?from="), f"{listed}")
+          listed[0]["link"] == "https://fleet.example/alerts/" + listed[0]["id"], f"{listed}")
 
     # The health of the job, and what a service did.
     health = process[0].json("/api/v1/jobs/7/health")

@@ -3,7 +3,7 @@
 // "SKIPPED: why" when it cannot run.
 import assert from 'node:assert/strict';
 import { spawn } from 'node:child_process';
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs';
+import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
@@ -93,6 +93,20 @@ await test('CSV: quoting, absent cells, no formulas', async () => {
     ),
     'a,b\r\n"x,""y""",\r\n1.5,\'=1+1\r\n\'-2,-2\r\n',
   );
+});
+
+// Errors of a piece of ten minutes and of the one before count: 7 came before 00:10, 5 after.
+await test('What rules make of samples: highest, growth, silence', async () => {
+  const { fromSamples } = await load('samples.ts');
+  const temperature = fromSamples([[0, 50], [120, 70]], 'highest', 0, 180, 60);
+  assert.deepEqual(temperature, { ts: [0, 60, 120], values: [50, null, 70] });
+  const errors = [[0, 100], [300, 107], [900, 112], [1500, 112], [2100, 112]];
+  const grown = fromSamples(errors, 'growth', 0, 2400, 300);
+  assert.deepEqual(grown.values, [0, 7, null, 12, null, 5, null, 0]);
+  // Last heard at 00:00:50.
+  const heard = fromSamples([[0, 50]], 'silence', 0, 240, 60);
+  assert.deepEqual(heard.values, [10, 70, 130, 190]);
+  assert.deepEqual(fromSamples([], 'silence', 0, 120, 60).values, [null, null]);
 });
 
 // --- the browser ---
@@ -519,8 +533,111 @@ await test('Workflows: what changed since which run; Compare: two side by side',
   await close();
 });
 
-await test('Unknown job, unknown page', async () => {
+await test('Alerts: what fires first, filters, empty states with their own words', async () => {
+  const { page, check, close } = await open(mock.url, { allowedErrors: /status of 503/ });
+  await page.goto(mock.url);
+  // Two fire, one of them a page.
+  await page.waitForSelector('nav .badge.bad:has-text("2")');
+  await page.keyboard.press('g');
+  await page.keyboard.press('a');
+  await page.waitForURL(/\/alerts$/);
+  await page.waitForSelector('[aria-label="Firing"] tbody tr');
+  const rows = await page.locator('[aria-label="Firing"] tbody tr').allTextContents();
+  assert.equal(rows.length, 2);
+  assert.match(rows[0], /^page.*93 <degrees>.*gpu001/); // text, not a tag
+  assert.match(rows[1], /^ticket.*2115002.*3 nodes/);
+  assert.match(await page.textContent('[aria-label="Pending"] tbody'), /2115002/);
+  assert.equal(await page.locator('[aria-label="Resolved lately"] tbody tr').count(), 20);
+  await page.waitForSelector('text=answered 500: <try later>; 3 wait');
+  await page.click('text=All of them');
+  await page.waitForURL(/state=resolved/);
+  await page.click('text=Next');
+  await page.waitForSelector('text=/51–60 of 60/');
+  await page.click('[aria-label="state"] button:text-is("firing")');
+  await page.click('[aria-label="severity"] button:text-is("ticket")');
+  await page.waitForSelector('h2:has-text("Firing (1)")');
+  await page.fill('input[aria-label="Only of this job"]', '999');
+  await page.waitForSelector('.state:has-text("Firing: none that matches")');
+  await page.click('text=Take the filters away');
+  await page.waitForSelector('h2:has-text("Firing (2)")');
+  for (const [scenario, title] of [
+    ['quiet', 'Nothing fires'],
+    ['grace', 'Nothing fires yet: the server has just begun'],
+    ['off', 'Alerts are switched off'],
+  ]) {
+    mock.set(scenario);
+    await page.goto(`${mock.url}/alerts`);
+    await page.waitForSelector(`.state strong:text-is("${title}")`);
+    assert.equal(await page.locator('.badge').count(), 0);
+  }
+  check();
+  await close();
+  mock.set('fleet');
+});
+
+await test('One alert: subject, numbers, chart with its threshold, history, silence', async () => {
+  const { page, check, close } = await open(mock.url, { allowedErrors: /status of 400/ });
+  await page.goto(`${mock.url}/alerts/a1`);
+  await page.waitForSelector('[aria-label="Evidence"] td:has-text("temperature of the GPU")');
+  const text = await page.textContent('main');
+  for (const part of [
+    '93 <degrees>', // text, not a tag
+    'Look at the fans.',
+    'gpu_temp_c > 90 and gpu_util > 50 %',
+    'healer: <b>fans</b> set to 100 %',
+    'the condition begins to hold',
+  ])
+    assert.ok(text.includes(part), `one alert does not say "${part}"`);
+  assert.equal(await page.locator('main b:text-is("fans")').count(), 0);
+  // What was not known is not zero.
+  assert.equal(await page.locator('[aria-label="Evidence"] .absent').count(), 1);
+  await page.waitForSelector('.plot canvas');
+  const drawn = await page.getAttribute('.plot', 'aria-label');
+  assert.match(drawn, /between 60.*and 9[0-9].*threshold between 90/);
+  assert.match(await page.getAttribute('a:text-is("gpu001")', 'href'), /^\/gpus\?node=gpu001$/);
+  await page.click('a:text-is("6f1c2b00")');
+  await page.waitForURL(/\/gpus\/GPU-6f1c2b00/);
+  // Of a job: OFU while it works, by the job's series.
+  await page.goto(`${mock.url}/alerts/a2`);
+  await page.waitForSelector('.plot[aria-label^="busy_ofu of 2115002"]');
+  assert.equal(await page.inputValue('textarea'), 'rule=job_ofu_drop\njob=2115002');
+  await page.fill('input[name=owner]', 'ann');
+  await page.fill('input[name=weekly]', 'weekends');
+  await page.click('button:text-is("Silence")');
+  await page.waitForSelector('[role=alert]:has-text("is no weekly time")');
+  await page.fill('input[name=weekly]', '');
+  await page.fill('input[name=comment]', 'waits for data');
+  await page.click('button:text-is("Silence")');
+  await page.waitForSelector('[role=status]:has-text("Nobody is told until")');
+  await page.waitForSelector('text=Silenced by');
+  await page.click('a:text-is("all silences")');
+  await page.waitForURL(/\/silences$/);
+  const row = await page.textContent('[aria-label="Silences"] tbody');
+  assert.match(row, /rule=job_ofu_drop.*job=2115002.*in force.*1.*ann.*all the time.*waits for data/);
+  await page.click('button[aria-label^="End the silence of rule=job_ofu_drop"]');
+  await page.waitForSelector('text=Nothing is silenced');
+  check();
+  await close();
+});
+
+await test('A job shows its alerts, those that wait too', async () => {
+  const { page, check, close } = await open(mock.url);
+  await page.goto(`${mock.url}/jobs/2115002`);
+  await page.waitForSelector('h2:has-text("Alerts of this job (1 fire)")');
+  const rows = await page.locator('[aria-label="Alerts of this job"] tbody tr').allTextContents();
+  assert.equal(rows.length, 2);
+  assert.match(rows[0], /^ticketfiring/);
+  assert.match(rows[1], /^ticketpending/);
+  await page.click('[aria-label="Alerts of this job"] a >> nth=0');
+  await page.waitForURL(/\/alerts\/a2$/);
+  check();
+  await close();
+});
+
+await test('Unknown alert, unknown job, unknown page', async () => {
   const { page, check, close } = await open(mock.url, { allowedErrors: /status of 404/ });
+  await page.goto(`${mock.url}/alerts/nope`);
+  await page.waitForSelector('text=there is no alert "nope"');
   await page.goto(`${mock.url}/jobs/nope`);
   await page.waitForSelector("text=did you mean '2115002'?");
   await page.goto(`${mock.url}/nowhere`);
@@ -569,9 +686,12 @@ await test(axeTest, async () => {
         '/gpus',
         '/jobs',
         '/targets',
+        '/alerts',
+        '/alerts/a1',
+        '/silences',
       ]) {
         await page.goto(mock.url + path);
-        await page.waitForSelector('tbody tr', { state: 'attached' });
+        await page.waitForSelector('tbody tr, .state', { state: 'attached' });
         await page.evaluate(axe);
         const broken = await page.evaluate(async () => {
           const tags = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'best-practice'];
@@ -661,6 +781,12 @@ async function waitFor(probe, what) {
 if (binary && existsSync(binary)) {
   const folder = mkdtempSync(join(tmpdir(), 'flopwatch-page-'));
   const portFile = join(folder, 'port');
+  const rules = join(folder, 'rules.toml');
+  writeFileSync(
+    rules,
+    '[rules.works]\nscope = "gpu"\nwhen = "power_w > 600"\nvalue = "power_w"\n' +
+      'threshold = "600"\nsummary = "{gpus} takes {value} W"\n',
+  );
   const server = spawn(
     binary,
     [
@@ -671,8 +797,13 @@ if (binary && existsSync(binary)) {
       portFile,
       '--data-dir',
       join(folder, 'data'),
+      '--alert-rules',
+      rules,
     ],
-    { stdio: ['ignore', 'pipe', 'pipe'] },
+    {
+      stdio: ['ignore', 'pipe', 'pipe'],
+      env: { ...process.env, FLOPWATCH_ALERTS_INTERVAL: '1s', FLOPWATCH_ALERTS_GRACE: '1s' },
+    },
   );
   let log = '';
   server.stdout.on('data', (d) => (log += d));
@@ -706,6 +837,16 @@ if (binary && existsSync(binary)) {
       assert.equal(await page.textContent('[data-testid=ofu]'), '50.0');
       await page.goto(`${base}/targets`);
       await page.waitForSelector('text=node-a');
+      // The link that receivers are sent opens the alert itself, with its series.
+      const alert = await waitFor(
+        async () => (await (await fetch(`${base}/api/v1/alerts?rule=works`)).json()).alerts[0],
+        'an alert',
+      );
+      await page.goto(base + alert.link);
+      await page.waitForSelector('h1:has-text("takes 65")');
+      await page.waitForSelector('.plot[aria-label*="power_w"][aria-label*="between 65"]');
+      await page.click('dt:text-is("Job") + dd a');
+      await page.waitForSelector('h2:has-text("Alerts of this job (1 fire)")');
       check();
       await close();
     });

@@ -456,7 +456,193 @@ function compared(q, window) {
   };
 }
 
-function answer(url, scenario) {
+// --- alerts: two that fire, one that waits, and many that were resolved ---
+
+const kQuantities = [
+  { scope: 'gpu', name: 'gpu_temp_c', unit: 'degC', help: 'temperature of the GPU' },
+  { scope: 'gpu', name: 'gpu_util', unit: 'ratio', help: 'the duty cycle' },
+  { scope: 'job', name: 'busy_ofu', unit: 'ratio', help: 'OFU over the duty cycle' },
+  { scope: 'job', name: 'baseline_ofu', unit: 'ratio', help: 'median of busy_ofu' },
+];
+const kAlertRules = [
+  { rule: 'gpu_hot', scope: 'gpu', keep_firing_s: 600 },
+  { rule: 'job_ofu_drop', scope: 'job', keep_firing_s: 600 },
+];
+const kGpuOfAlert = 'GPU-6f1c2b00-0002-4000-8000-000000001000';
+
+function alert(id, state, more, subject) {
+  const now = Math.floor(Date.now() / 1000);
+  return {
+    id,
+    state,
+    owner: 'operator',
+    since: iso(now - 3000),
+    fired: state === 'pending' ? null : iso(now - 2700),
+    until: null,
+    ended: null,
+    reopened: 0,
+    source: 'docs/alerts.md',
+    for_s: 300,
+    link: null,
+    silenced_by: null,
+    inhibited_by: null,
+    notes: [],
+    history: state === 'pending' ? [] : [{ ts: iso(now - 2700), text: 'fires' }],
+    ...more,
+    subject: {
+      cluster: null,
+      partition: null,
+      account: null,
+      user: null,
+      workflow: null,
+      job: null,
+      ranks: [],
+      nodes: [],
+      racks: [],
+      gpus: [],
+      ...subject,
+    },
+  };
+}
+
+const hot = (id, state, more = {}, subject = {}) =>
+  alert(
+    id,
+    state,
+    {
+      rule: 'gpu_hot',
+      severity: 'page',
+      value: 93,
+      threshold: 90,
+      value_of: 'gpu_temp_c',
+      value_unit: 'degC',
+      summary: 'GPU 2 of node gpu001 at 93 <degrees>',
+      action: 'Look at the fans.',
+      condition: 'gpu_temp_c > 90 and gpu_util > 50 %',
+      evidence: [
+        { quantity: 'gpu_temp_c', unit: 'degC', value: 93 },
+        { quantity: 'gpu_util', unit: 'ratio', value: null },
+      ],
+      ...more,
+    },
+    { nodes: ['gpu001'], gpus: [kGpuOfAlert], ...subject },
+  );
+
+const slow = (id, state, more = {}) =>
+  alert(
+    id,
+    state,
+    {
+      rule: 'job_ofu_drop',
+      severity: 'ticket',
+      owner: 'user',
+      value: 0.21,
+      threshold: 0.3,
+      value_of: 'busy_ofu',
+      value_unit: 'ratio',
+      summary: 'job 2115002: OFU while it works has fallen to 21 %, from 40 %',
+      action: 'A trace says why.',
+      condition: 'busy_ofu < 0.75 * baseline_ofu',
+      evidence: [
+        { quantity: 'busy_ofu', unit: 'ratio', value: 0.21 },
+        { quantity: 'baseline_ofu', unit: 'ratio', value: 0.4 },
+      ],
+      ...more,
+    },
+    { job: '2115002', user: 'alice', nodes: ['gpu001', 'gpu002', 'gpu003'] },
+  );
+
+function allAlerts(scenario, silences) {
+  if (scenario === 'quiet' || scenario === 'grace') return [];
+  const now = Math.floor(Date.now() / 1000);
+  const holds = silences.find((s) => s.matchers.includes('rule=job_ofu_drop'));
+  return [
+    hot('a1', 'firing', {
+      notes: [{ ts: iso(now - 600), text: 'healer: <b>fans</b> set to 100 %' }],
+    }),
+    slow('a2', 'firing', { silenced_by: holds?.id ?? null }),
+    slow('a3', 'pending', { since: iso(now - 60) }),
+    ...Array.from({ length: 60 }, (_, k) =>
+      hot(
+        `r${k}`,
+        'resolved',
+        { severity: 'note', until: iso(now - 7200 - k * 600), ended: 'cleared' },
+        { nodes: [`gpu0${String(k + 10)}`] },
+      ),
+    ),
+  ];
+}
+
+function alertAnswer(path, q, scenario, silences) {
+  if (scenario === 'off')
+    return error(503, 'unavailable', 'there are no alerts here: alerts.enabled is false');
+  if (path === 'silences') return { silences };
+  if (path === 'alerts/rules') return { rules: kAlertRules, quantities: kQuantities };
+  const all = allAlerts(scenario, silences);
+  if (path !== 'alerts') {
+    const id = path.slice('alerts/'.length);
+    return all.find((a) => a.id === id) ?? error(404, 'not_found', `there is no alert "${id}"`);
+  }
+  const state = { open: 'firing', pending: 'pending', resolved: 'resolved' }[
+    q.get('state') ?? 'open'
+  ];
+  const like = (pattern, text) =>
+    !pattern || (text ?? '').includes(pattern.replaceAll('*', ''));
+  const rows = all.filter(
+    (a) =>
+      a.state === state &&
+      (!q.get('severity') || a.severity === q.get('severity')) &&
+      like(q.get('job'), a.subject.job) &&
+      (!q.get('node') || a.subject.nodes.some((n) => like(q.get('node'), n))),
+  );
+  const offset = Number(q.get('offset') ?? 0);
+  const now = Math.floor(Date.now() / 1000);
+  return {
+    total: rows.length,
+    alerts: rows.slice(offset, offset + Number(q.get('limit') ?? 100_000)),
+    engine: {
+      rounds: 5760,
+      last_round: iso(now - 4),
+      grace_until: scenario === 'grace' ? iso(now + 240) : null,
+      receivers: [
+        { name: 'webhook', queued: 3, last_error: 'answered 500: <try later>' },
+        { name: 'slack', queued: 0, last_error: null },
+      ],
+    },
+  };
+}
+
+// The last hour of one GPU's temperature, a minute each.
+function sql() {
+  const minute = Math.floor(Date.now() / 60_000) * 60;
+  return { rows: Array.from({ length: 60 }, (_, k) => [minute - (60 - k) * 60, 60 + k * 0.55]) };
+}
+
+// What is written: silences alone.
+function written(path, body, silences) {
+  const end = /^silences\/(.*)\/end$/.exec(path);
+  if (end) {
+    silences.splice(0, silences.length, ...silences.filter((s) => s.id !== end[1]));
+    return { silences };
+  }
+  if (path !== 'silences') return error(404, 'not_found', 'no such path');
+  const asked = JSON.parse(body);
+  if (asked.weekly && !/^\w{3} \d\d:\d\d-\w{3} \d\d:\d\d$/.test(asked.weekly))
+    return error(400, 'invalid_argument', `"${asked.weekly}" is no weekly time`);
+  const silence = {
+    id: `s${silences.length + 1}`,
+    from: new Date().toISOString(),
+    in_force: !asked.weekly,
+    holds: 1,
+    ...asked,
+    comment: asked.comment || null,
+    weekly: asked.weekly || null,
+  };
+  silences.push(silence);
+  return silence;
+}
+
+function answer(url, scenario, silences) {
   const q = url.searchParams;
   const now = Math.floor(Date.now() / 1000);
   const to = parseTime(q.get('to'), now);
@@ -478,6 +664,8 @@ function answer(url, scenario) {
       'store: another process holds the data directory; stop it or give another --data',
     );
 
+  if (/^(alerts|silences)/.test(path)) return alertAnswer(path, q, scenario, silences);
+  if (path === 'sql') return sql();
   if (path === 'reasons') return { reasons: kReasons };
   if (path === 'divergence')
     return {
@@ -923,15 +1111,22 @@ function answer(url, scenario) {
 const error = (status, code, message) => ({ status, body: { error: { code, message } } });
 
 export function startMock({ port = 0, dist, scenario = 'fleet' }) {
-  const state = { scenario };
-  const server = createServer((request, response) => {
+  const state = { scenario, silences: [] };
+  const server = createServer(async (request, response) => {
     const url = new URL(request.url, 'http://mock');
     const send = (status, type, body, headers = {}) => {
       response.writeHead(status, { 'Content-Type': type, ...headers });
       response.end(body);
     };
     if (url.pathname.startsWith('/api/')) {
-      const result = answer(url, state.scenario);
+      let result;
+      if (request.method === 'POST') {
+        let body = '';
+        for await (const piece of request) body += piece;
+        result = written(url.pathname.replace('/api/v1/', ''), body, state.silences);
+      } else {
+        result = answer(url, state.scenario, state.silences);
+      }
       if (result.svg !== undefined) return send(200, 'image/svg+xml', result.svg);
       const status = typeof result.status === 'number' && result.body ? result.status : 200;
       return send(

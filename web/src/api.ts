@@ -507,6 +507,75 @@ export interface Targets {
   targets: Target[];
 }
 
+export type Severity = 'page' | 'ticket' | 'note';
+
+export interface Alert {
+  id: string;
+  rule: string;
+  severity: Severity;
+  state: 'pending' | 'firing' | 'resolved';
+  owner: string | null;
+  since: string;
+  fired: string | null;
+  until: string | null;
+  ended: string | null;
+  reopened: number;
+  subject: Record<
+    'cluster' | 'partition' | 'account' | 'user' | 'workflow' | 'job',
+    string | null
+  > & { ranks: number[]; nodes: string[]; racks: string[]; gpus: string[] };
+  value: number | null;
+  threshold: number | null;
+  value_of: string | null; // an expression over the rule's quantities
+  value_unit: string | null;
+  summary: string;
+  action: string | null;
+  source: string | null;
+  condition: string;
+  for_s: number;
+  evidence: { quantity: string; unit: string; value: number | null }[];
+  silenced_by: string | null;
+  inhibited_by: string | null;
+  notes: { ts: string; text: string }[];
+  history: { ts: string; text: string }[];
+}
+
+export interface Alerts {
+  total: number;
+  alerts: Alert[];
+  engine: {
+    rounds: number;
+    last_round: string | null;
+    grace_until: string | null;
+    receivers: { name: string; queued: number; last_error: string | null }[];
+  };
+}
+
+export interface AlertRules {
+  rules: { rule: string; scope: 'gpu' | 'job' | 'node' | 'fleet'; keep_firing_s: number }[];
+  quantities: { scope: string; name: string; unit: string; help: string }[];
+}
+
+export interface Silence {
+  id: string;
+  matchers: string[];
+  owner: string;
+  comment: string | null;
+  from: string;
+  until: string;
+  weekly: string | null;
+  in_force: boolean;
+  holds: number;
+}
+
+export interface Silences {
+  silences: Silence[];
+}
+
+export interface SqlResult {
+  rows: (number | string | null)[][];
+}
+
 // status 0: no answer at all.
 export class ApiError extends Error {
   constructor(
@@ -533,15 +602,24 @@ export function apiUrl(path: string, query: Query = {}): string {
 
 const kTimeoutMs = 30_000;
 
-export async function getJson<T>(url: string, signal?: AbortSignal): Promise<T> {
+export const getJson = <T>(url: string, signal?: AbortSignal): Promise<T> => ask(url, {}, signal);
+export const postJson = <T>(url: string, body: unknown): Promise<T> =>
+  ask(url, {
+    method: 'POST',
+    body: JSON.stringify(body),
+    headers: { 'Content-Type': 'application/json' },
+  });
+
+async function ask<T>(url: string, how: RequestInit, signal?: AbortSignal): Promise<T> {
   const timeout = new AbortController();
   const timer = setTimeout(() => timeout.abort(), kTimeoutMs);
   const forward = () => timeout.abort();
   signal?.addEventListener('abort', forward);
   try {
     const response = await fetch(url, {
+      ...how,
       signal: timeout.signal,
-      headers: { Accept: 'application/json' },
+      headers: { Accept: 'application/json', ...how.headers },
     });
     if (!response.ok) {
       const text = await response.text();

@@ -1,10 +1,13 @@
 // The frame: navigation, time window, freshness, keyboard.
-import { render } from 'preact';
+import { ComponentChildren, render } from 'preact';
 import { useEffect, useRef, useState } from 'preact/hooks';
 import 'uplot/dist/uPlot.min.css';
 import './style.css';
-import { duration, moment } from './format';
+import { AlertCount } from './alerts';
+import { duration, localInput, moment } from './format';
 import { freshness, paused, refreshNow, shownWindow, startRefreshing } from './live';
+import { AlertPage } from './pages/alert';
+import { AlertsPage, SilencesPage } from './pages/alerts';
 import { ComparePage } from './pages/compare';
 import { FleetPage } from './pages/fleet';
 import { GpuPage } from './pages/gpu';
@@ -41,9 +44,6 @@ const kPresets = [
 const kStaleAfterS = 30;
 
 const keysOpen = new Store(false);
-
-const local = (time: Date): string =>
-  new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
 
 function WindowPicker() {
   const { query, page } = route.use();
@@ -110,10 +110,10 @@ function WindowPicker() {
           }}
         >
           <label>
-            From <input type="datetime-local" name="from" required value={local(start)} />
+            From <input type="datetime-local" name="from" required value={localInput(start)} />
           </label>
           <label>
-            To <input type="datetime-local" name="to" value={to === '' ? '' : local(end)} />
+            To <input type="datetime-local" name="to" value={to === '' ? '' : localInput(end)} />
             <small>empty = now</small>
           </label>
           <button type="submit">Show</button>
@@ -239,6 +239,7 @@ function KeysDialog() {
     ['g u', 'Usage'],
     ['g j', 'Jobs'],
     ['g t', 'Targets'],
+    ['g a', 'Alerts'],
     ['[  ]', 'window earlier, later'],
     ['p', 'pause or resume refreshing'],
     ['d', 'light or dark'],
@@ -306,6 +307,7 @@ function startKeys(): void {
         u: '/usage',
         j: '/jobs',
         t: '/targets',
+        a: '/alerts',
       }[event.key];
       if (page) navigate(link(page));
       return;
@@ -354,6 +356,9 @@ function Page() {
       gpus: 'GPUs',
       gpu: `GPU ${key}`,
       targets: 'Targets',
+      alerts: 'Alerts',
+      alert: 'Alert',
+      silences: 'Silences',
       missing: 'Not found',
     };
     document.title = `${titles[page]} · flopwatch`;
@@ -383,6 +388,12 @@ function Page() {
       return <GpuPage key={key} gpu={key} />;
     case 'targets':
       return <TargetsPage />;
+    case 'alerts':
+      return <AlertsPage />;
+    case 'alert':
+      return <AlertPage key={key} id={key} />;
+    case 'silences':
+      return <SilencesPage />;
     default:
       return (
         <Empty title="There is no such page">
@@ -406,12 +417,17 @@ const headings: Record<string, string> = {
   jobs: 'Jobs',
   gpus: 'GPUs',
   targets: 'Targets',
+  alerts: 'Alerts',
+  silences: 'Silences',
 };
+
+// What they show is of now, or of a time of its own.
+const kWithoutWindow = ['targets', 'alerts', 'alert', 'silences'];
 
 function App() {
   const { page } = route.use();
   const mode = theme.use();
-  const tab = (path: string, label: string, active: boolean) => (
+  const tab = (path: string, label: ComponentChildren, active: boolean) => (
     <a href={link(path)} aria-current={active ? 'page' : undefined}>
       {label}
     </a>
@@ -432,10 +448,18 @@ function App() {
           {tab('/usage', 'Usage', page === 'usage')}
           {tab('/jobs', 'Jobs', page === 'jobs' || page === 'job')}
           {tab('/targets', 'Targets', page === 'targets')}
+          {tab(
+            '/alerts',
+            <>
+              Alerts
+              <AlertCount />
+            </>,
+            /^(alerts?|silences)$/.test(page),
+          )}
         </nav>
         <div class="top-right">
-          {page !== 'targets' && <WindowPicker />}
-          {page !== 'targets' && <CopyLink />}
+          {!kWithoutWindow.includes(page) && <WindowPicker />}
+          {!kWithoutWindow.includes(page) && <CopyLink />}
           <Freshness />
           <button
             type="button"

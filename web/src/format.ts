@@ -72,6 +72,10 @@ export function moment(time: string | number | null | undefined): string {
   return `${d.getFullYear()}-${pad(d.getMonth() + 1)}-${pad(d.getDate())} ${clock}`;
 }
 
+// Local time as an input of a date and time has it.
+export const localInput = (time: Date): string =>
+  new Date(time.getTime() - time.getTimezoneOffset() * 60_000).toISOString().slice(0, 16);
+
 export const isoSeconds = (unixSeconds: number): string =>
   new Date(unixSeconds * 1000).toISOString().replace('.000Z', 'Z');
 

@@ -15,8 +15,11 @@ export interface Route {
     | 'gpus'
     | 'gpu'
     | 'targets'
+    | 'alerts'
+    | 'alert'
+    | 'silences'
     | 'missing';
-  key: string; // the job or GPU
+  key: string; // the job, GPU or alert
   query: URLSearchParams;
 }
 
@@ -34,19 +37,32 @@ function parse(): Route {
   };
   if (path === '') return { page: 'fleet', key: '', query };
   const plain = (
-    ['today', 'workflows', 'compare', 'usage', 'hosts', 'jobs', 'gpus', 'targets'] as const
+    [
+      'today',
+      'workflows',
+      'compare',
+      'usage',
+      'hosts',
+      'jobs',
+      'gpus',
+      'targets',
+      'alerts',
+      'silences',
+    ] as const
   ).find((page) => path === `/${page}`);
   if (plain) return { page: plain, key: '', query };
   if (path.startsWith('/jobs/')) return { page: 'job', key: rest('/jobs/'), query };
   if (path.startsWith('/gpus/')) return { page: 'gpu', key: rest('/gpus/'), query };
+  if (path.startsWith('/alerts/')) return { page: 'alert', key: rest('/alerts/'), query };
   return { page: 'missing', key: path, query };
 }
 
 export const route = new Store<Route>(parse());
-// The query of the last page that was not a job's.
-let listed = route.value.page === 'job' ? new URLSearchParams() : route.value.query;
+// These have times of their own: the window of the page before is kept over them.
+const ownTime = ({ page }: Route): boolean => /^(job|alerts?|silences)$/.test(page);
+let listed = ownTime(route.value) ? new URLSearchParams() : route.value.query;
 route.follow((to) => {
-  if (to.page !== 'job') listed = to.query;
+  if (!ownTime(to)) listed = to.query;
 });
 
 export function navigate(url: string, replace = false): void {
@@ -82,13 +98,13 @@ export function absolute(text: string, fallback: Date): Date {
   return Number.isNaN(time.getTime()) ? fallback : time;
 }
 
-// A path with the current window and, where given, more of the query. A job's page opens on the
-// job's own time, and leads back to the window of the page before.
+// A path with the current window and, where given, more of the query. The page of a job or an
+// alert opens on its own time, and leads back to the window of the page before.
 export function link(path: string, more: Record<string, string | number | null> = {}): string {
   const search = new URLSearchParams();
   for (const key of ['from', 'to']) {
     const value = listed.get(key);
-    if (value !== null && !path.startsWith('/jobs/')) search.set(key, value);
+    if (value !== null && !/^\/(jobs\/|alerts|silences)/.test(path)) search.set(key, value);
   }
   for (const [key, value] of Object.entries(more)) {
     if (value === null || value === '') search.delete(key);
@@ -110,6 +126,7 @@ export function withQuery(changes: Record<string, string | number | null>): stri
 }
 
 export const jobPath = (job: string): string => `/jobs/${encodeURIComponent(job)}`;
+export const alertPath = (id: string): string => `/alerts/${encodeURIComponent(id)}`;
 export const gpuPath = (gpu: string): string => `/gpus/${encodeURIComponent(gpu)}`;
 
 export function startRouting(): void {

@@ -165,7 +165,7 @@ export function seriesCsv(series: Series): { header: string[]; rows: Cell[][] } 
   };
 }
 
-export const bounds = (window: TimeWindow) => ({
+export const bounds = (window: { from: string; to: string }) => ({
   from: Date.parse(window.from) / 1000,
   to: Date.parse(window.to) / 1000,
 });

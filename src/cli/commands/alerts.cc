@@ -19,7 +19,7 @@ namespace flopwatch::cli {
 namespace {
 
 struct AlertsOptions {
-  bool all = false, quantities = false;
+  bool all = false, pending = false, quantities = false;
   std::string rule, job, node, test, rules_file;
   WindowOptions window;
   std::vector<std::string> matchers;
@@ -112,7 +112,7 @@ Status WriteAlerts(Context& context, const std::string& body, const Json& answer
 
 Status List(Context& context, const AlertsOptions& o) {
   QueryString query("/api/v1/alerts");
-  query.Add("state", o.all ? "all" : "open").Add("rule", o.rule).Add("job", o.job);
+  query.Add("state", o.pending ? "pending" : o.all ? "all" : "open").Add("rule", o.rule).Add("job", o.job);
   query.Add("node", o.node);
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
@@ -123,8 +123,8 @@ Status List(Context& context, const AlertsOptions& o) {
   }
   return WriteAlerts(
       context, body, answer,
-      fmt::format("nothing fires; {} rounds, the last at {}",
-                  answer["engine"]["rounds"].integer_or(0), answer["engine"]["last_round"].text()));
+      fmt::format("nothing {}; {} rounds, the last at {}",
+                  o.pending ? "waits to fire" : "fires", answer["engine"]["rounds"].integer_or(0), answer["engine"]["last_round"].text()));
 }
 
 Status Rules(Context& context, const AlertsOptions& o) {
@@ -209,7 +209,9 @@ Status WriteSilences(Context& context, const std::string& body) {
 Args AddAlerts(Args app, Run* run) {
   Args alerts = app.Command("alerts", "What needs somebody now, why, and what to do");
   auto o = std::make_shared<AlertsOptions>();
-  alerts.Flag("--all", o->all, "Those that were resolved as well");
+  const auto all = alerts.Flag("--all", o->all, "Those that were resolved as well");
+  alerts.Flag("--pending", o->pending, "Those whose condition holds and that do not fire yet")
+      .Excludes(all);
   alerts.Option("--rule RULE", o->rule, "Only of this rule");
   alerts.Option("--job JOB", o->job, "Only of this job");
   alerts.Option("--node NODE", o->node, "Only of this node");

@@ -1,4 +1,5 @@
 // One job: what it got out of its GPUs, over time, and which GPU is the odd one.
+import { JobAlerts } from '../alerts';
 import { apiUrl, JobDetail, JobGpu, JobNote } from '../api';
 import { Cell } from '../csv';
 import { fixed, gpuHours, percent, shortModel, shortUuid, unit } from '../format';
@@ -440,6 +441,7 @@ export function JobPage({ job }: { job: string }) {
                 <Verdict data={data} />
                 <Notes notes={data.notes} />
               </div>
+              <JobAlerts job={j.job} />
               <UsageCharts
                 series={data.series}
                 window={data.window}
