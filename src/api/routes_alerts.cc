@@ -39,7 +39,8 @@ constexpr Integer kAlertOffset("offset", 0, 1 << 30, 0, "Leave out so many.");
 constexpr Text kReplayRule("rule", "Only this rule; all that are on where none is given.");
 constexpr Integer kReplayEvery("every_s", 1, 3600, 15, "Seconds between two rounds.");
 constexpr std::string_view kNoServer =
-    "there are no alerts here: either alerts.enabled is false, or only what is stored is open; start "
+    "there are no alerts here: either alerts.enabled is false, or only what is stored is open; "
+    "start "
     "flopwatch serve with alerts, or ask for a replay with flopwatch alerts test";
 
 // What is no JSON is the sender's fault. A key that is not known would be taken for one that is not
@@ -66,8 +67,7 @@ Status HasService(const alerts::Service* service) {
 bool IsAsked(const Alert& alert, const Arguments& args) {
   const auto rule = args[kAlertRule], job = args[kAlertJob], node = args[kAlertNode];
   const auto severity = args[kAlertSeverity];
-  return (!severity || alert.severity == *severity) &&
-         (!rule || alerts::Like(alert.rule, *rule)) &&
+  return (!severity || alert.severity == *severity) && (!rule || alerts::Like(alert.rule, *rule)) &&
          (!job || alerts::Like(alert.subject.job, *job)) &&
          (!node || std::ranges::any_of(alert.subject.nodes, [&](const std::string& name) {
            return alerts::Like(name, *node);
@@ -85,8 +85,8 @@ bool Before(const Alert& a, const Alert& b) {
 
 std::vector<Alert> AlertsOf(const alerts::Service* service, const Arguments& args) {
   const Which which = args[kAlertState];
-  std::vector<Alert> out = which == Which::kPending ? service->Pending()
-                                                    : service->Alerts(which != Which::kOpen);
+  std::vector<Alert> out =
+      which == Which::kPending ? service->Pending() : service->Alerts(which != Which::kOpen);
   std::erase_if(out, [&](const Alert& alert) {
     const bool over = alert.state == alerts::AlertState::kResolved;
     return (which == Which::kResolved && !over) || !IsAsked(alert, args);
@@ -343,8 +343,7 @@ void AddAlertRoutes(const query::Query* query, alerts::Service* service, RouteTa
   table->Add(
       Post("/api/v1/silences/{id}/end", "endSilence", "Ends a silence; gives the others", {},
            {Ok("Silences"), OtherSite(), NoneNear(), none}, {{kJsonType, R"({"type": "object"})"}}),
-      {},
-      [service, memory](const Call& call) {
+      {}, [service, memory](const Call& call) {
         return EndSilence(service, memory->now(), call.name);
       });
   table->Add(

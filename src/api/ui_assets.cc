@@ -35,8 +35,8 @@ const UiFile kUiFiles[] = {
 
 // Paths the page itself resolves.
 bool IsPageRoute(std::string_view path) {
-  constexpr std::string_view kPages[] = {"/",        "/index.html", "/today", "/workflows",
-                                         "/compare", "/usage",      "/hosts", "/jobs",
+  constexpr std::string_view kPages[] = {"/",        "/index.html", "/today",  "/workflows",
+                                         "/compare", "/usage",      "/hosts",  "/jobs",
                                          "/gpus",    "/targets",    "/alerts", "/silences"};
   constexpr std::string_view kOfOne[] = {"/jobs/", "/gpus/", "/alerts/"};
   return std::ranges::find(kPages, path) != std::end(kPages) ||

@@ -96,9 +96,9 @@ TEST(Engine, KeepsWhenItFiredAndEnded) {
   Engine again(RulesOf(kHot), {.grace = 0});
   ASSERT_TRUE(again.ReadState(state).ok());
   const Alert& a = *again.Alerts(true)[0];
-  EXPECT_THAT(a.history, ElementsAre(std::pair(At(60), "fires"),
-                                     std::pair(At(120), "resolved: cleared"),
-                                     std::pair(At(195), "fires again")));
+  EXPECT_THAT(a.history,
+              ElementsAre(std::pair(At(60), "fires"), std::pair(At(120), "resolved: cleared"),
+                          std::pair(At(195), "fires again")));
   EXPECT_EQ(a.value_of, "gpu_temp_c");
   EXPECT_EQ(a.value_unit, "degC");
   EXPECT_EQ(a.link, "https://fleet.example/alerts/" + a.id);

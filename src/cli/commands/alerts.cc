@@ -112,7 +112,11 @@ Status WriteAlerts(Context& context, const std::string& body, const Json& answer
 
 Status List(Context& context, const AlertsOptions& o) {
   QueryString query("/api/v1/alerts");
-  query.Add("state", o.pending ? "pending" : o.all ? "all" : "open").Add("rule", o.rule).Add("job", o.job);
+  query.Add("state", o.pending ? "pending"
+                     : o.all   ? "all"
+                               : "open")
+      .Add("rule", o.rule)
+      .Add("job", o.job);
   query.Add("node", o.node);
   FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet(query.text()));
   FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(body));
@@ -123,8 +127,8 @@ Status List(Context& context, const AlertsOptions& o) {
   }
   return WriteAlerts(
       context, body, answer,
-      fmt::format("nothing {}; {} rounds, the last at {}",
-                  o.pending ? "waits to fire" : "fires", answer["engine"]["rounds"].integer_or(0), answer["engine"]["last_round"].text()));
+      fmt::format("nothing {}; {} rounds, the last at {}", o.pending ? "waits to fire" : "fires",
+                  answer["engine"]["rounds"].integer_or(0), answer["engine"]["last_round"].text()));
 }
 
 Status Rules(Context& context, const AlertsOptions& o) {
