@@ -225,14 +225,14 @@ TEST(Look, AJobThatReportsNoFurtherStep) {
   LiveFleet fleet(1, 4);
   fleet.says = Says{};
   fleet.Go(kHour);
-  // Its GPUs are held and used for nothing, and what it reports stands still.
+  // Its GPUs do next to nothing, and what it reports stands still.
   fleet.says->steps = 0;
   fleet.says->tokens_per_s = 0;
-  fleet.All({.tensor = 0, .sm = 0, .duty = 0, .power = 90});
-  fleet.Go(29 * kMinute);
-  EXPECT_THAT(fleet.Ever().count("job_no_progress"), 0u);
-  fleet.Go(15 * kMinute);
-  EXPECT_THAT(fleet.Ever().count("job_no_progress"), 1u);
+  fleet.All({.tensor = 0, .sm = .01, .duty = 2, .power = 90});
+  fleet.Go(69 * kMinute);
+  EXPECT_EQ(fleet.Ever().count("job_no_progress"), 0u);
+  fleet.Go(5 * kMinute);
+  EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("job_no_progress: job 7: no step reported")));
 }
 
 TEST(Look, ASilentNodeIsOneAlert) {

@@ -76,6 +76,12 @@ TRUE_OF = {
     "node_straggler": {"straggler_host"},
     "job_ofu_drop": set(DROPS) | set(STRAGGLERS) | {"throttle", "slow"},
     "job_duty_drop": set(DROPS) | set(STRAGGLERS) | {"throttle", "slow"},
+    # What jobs say of themselves follows what their GPUs do.
+    "job_throughput_drop": set(DROPS) | set(STRAGGLERS) | {"throttle", "slow", "idle", "spin"},
+    "job_mfu_drop": set(DROPS) | set(STRAGGLERS) | {"throttle", "slow", "idle", "spin"},
+    "job_no_progress": set(IDLE) | {"idle_startup", "idle_gpus", "idle", "hung", "hang",
+                                    "idle_barrier", "spin"},
+    "job_loss_not_finite": {"never"}, "job_loss_spike": {"never"}, "job_grad_norm": {"never"},
     "job_hung": {"hung", "hang", "idle_barrier", "spin"},
     "gpu_idle_held": set(IDLE) | {"idle_gpus", "idle"},
     "node_silent": {"node_silent", "node_down", "gpu_swap"},

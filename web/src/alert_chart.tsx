@@ -163,7 +163,13 @@ function BesideJob({ frame, gpu, job }: { frame: Frame; gpu: string; job: string
         const mean = value(all?.series);
         const { threshold, value_of } = frame.alert;
         const lines: Line[] = [
-          { name: `${of}, ${shortUuid(gpu)}`, values: value(series), color: 'useful', text, width: 2 },
+          {
+            name: `${of}, ${shortUuid(gpu)}`,
+            values: value(series),
+            color: 'useful',
+            text,
+            width: 2,
+          },
           { name: 'mean of its job', values: mean, color: 'third', text },
         ];
         if (threshold !== null && value_of === frame.quantity)
@@ -216,7 +222,10 @@ function OfSamples({ frame, where, name }: { frame: Frame; where: string; name: 
             name={name}
             ts={ts}
             stepS={stepS}
-            window={{ from: new Date(from * 1000).toISOString(), to: new Date(to * 1000).toISOString() }}
+            window={{
+              from: new Date(from * 1000).toISOString(),
+              to: new Date(to * 1000).toISOString(),
+            }}
             lines={[
               {
                 name: `${frame.quantity}, ${name}`,

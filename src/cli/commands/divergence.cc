@@ -8,11 +8,11 @@
 #include <optional>
 #include <string>
 
-#include "absl/strings/str_replace.h"
 #include "api/divergence_json.h"
 #include "base/file.h"
 #include "base/json_read.h"
 #include "base/text.h"
+#include "cli/api_client.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/list_options.h"
 #include "cli/commands/site_catalog.h"

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "absl/strings/match.h"
-#include "absl/strings/str_replace.h"
 #include "base/json_read.h"
+#include "cli/api_client.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/list_options.h"
 #include "cli/views/job_card.h"

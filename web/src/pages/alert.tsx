@@ -26,7 +26,10 @@ function Subject({ alert: { subject: s, ...a } }: { alert: Alert }) {
     names: string[],
     to?: (name: string) => string,
     shown?: (name: string) => string,
-  ) => (names.length === 0 ? null : <Names names={names} most={kShownNames} to={to} shown={shown} />);
+  ) =>
+    names.length === 0 ? null : (
+      <Names names={names} most={kShownNames} to={to} shown={shown} />
+    );
   return (
     <dl class="facts">
       <Fact name="Job">{s.job && <a href={link(jobPath(s.job))}>{s.job}</a>}</Fact>
@@ -82,7 +85,15 @@ const evidenceColumns = (rules: AlertRules | null, scope: Scope): TableColumn<Ev
 ];
 
 // The condition, its numbers, and for how long it must hold.
-function Decided({ alert, rules, scope }: { alert: Alert; rules: AlertRules | null; scope: Scope }) {
+function Decided({
+  alert,
+  rules,
+  scope,
+}: {
+  alert: Alert;
+  rules: AlertRules | null;
+  scope: Scope;
+}) {
   const keep = rules?.rules.find((r) => r.rule === alert.rule)?.keep_firing_s;
   return (
     <Section title="What it was decided on">
@@ -175,9 +186,10 @@ function Whole({ alert }: { alert: Alert }) {
               inUnit(alert.threshold, alert.value_unit)
             )}
           </Tile>
-          <Tile name="lasted">
+          <Tile name={alert.until ? 'lasted' : 'lasts'}>
             {duration(
-              (Date.parse(alert.until ?? new Date().toISOString()) - Date.parse(alert.since)) / 1000,
+              ((alert.until ? Date.parse(alert.until) : Date.now()) - Date.parse(alert.since)) /
+                1000,
             )}
           </Tile>
         </div>
