@@ -197,8 +197,9 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
       const std::string until =
           at == all.from ? "nothing was taken"
                          : fmt::format("what is before {} is stored", FormatTime(slice.from));
-      return Status(took.status().code(), fmt::format("{}; {}: the same command again goes on",
-                                                      std::string(took.status().message()), until));
+      const std::string next = PartsOf(took.status()).next;
+      return Advise(took.status(), fmt::format("{}{}{}: the same command again goes on", next,
+                                               next.empty() ? "" : "; ", until));
     }
     if (!*took) {
       length = std::max(FloorTo((slice.to - slice.from) / 2, kMicrosPerMinute), kMicrosPerMinute);

@@ -174,62 +174,60 @@ StatusOr<std::vector<telemetry::ReadMatcher>> ParseMatchers(std::string_view tex
   return out;
 }
 
-Status CheckAnswer(const Server& server, const Reply& reply) {
-  const auto refuse = [&](absl::StatusCode code, std::string_view why) {
-    return Status(code, fmt::format("{}: {}", server.name(), why));
-  };
-  auto json = Json::Parse(reply.body, {.what = "the answer"});
-  const std::string error = json.ok() ? Printable((*json)["error"].text(), 300) : "";
+// What is wrong with an answer, by its HTTP status; OK where it may be read.
+Status CheckStatus(const Reply& reply, std::string_view error) {
   switch (reply.status) {
     case 200:
-      break;
+      return absl::OkStatus();
     case 401:
     case 403:
-      return refuse(absl::StatusCode::kPermissionDenied,
-                    fmt::format("HTTP {}: give what opens it (--bearer-token-file, --user and "
-                                "--password-file, --header)",
-                                reply.status));
+      return PermissionDenied(
+          "HTTP {}; give what opens it (--bearer-token-file, --user and --password-file, --header)",
+          reply.status);
     case 404:
-      return refuse(
-          absl::StatusCode::kUnimplemented,
-          "HTTP 404: there is no Prometheus API at this URL; a tenant's path or a proxy's "
-          "prefix belongs to it");
+      return Unimplemented(
+          "HTTP 404: there is no Prometheus API at this URL; a tenant's path or a proxy's prefix "
+          "belongs to it");
     case 422:
-      return refuse(absl::StatusCode::kResourceExhausted,
-                    fmt::format("HTTP 422: {}", error.empty() ? "too large a query" : error));
+      return ResourceExhausted("HTTP 422: {}", error.empty() ? "too large a query" : error);
     case 429:
     case 503:
-      return refuse(absl::StatusCode::kUnavailable,
-                    fmt::format("HTTP {} again and again ({}): try later, or ask more gently "
-                                "(--pause)",
-                                reply.status, error.empty() ? "too busy" : error));
+      return Unavailable("HTTP {} again and again ({}); try later, or ask more gently (--pause)",
+                         reply.status, error.empty() ? "too busy" : error);
     default:
-      return refuse(absl::StatusCode::kFailedPrecondition,
-                    fmt::format("HTTP {}: {}", reply.status,
-                                error.empty() ? Printable(reply.body, 200) : error));
+      return FailedPrecondition("HTTP {}: {}", reply.status,
+                                error.empty() ? Printable(reply.body, 200) : std::string(error));
   }
+}
+
+Status CheckContent(const Reply& reply, const StatusOr<Json>& json, std::string_view error) {
   if (!json.ok() && reply.type.find("json") == std::string::npos)
-    return refuse(
-        absl::StatusCode::kFailedPrecondition,
-        fmt::format("answered '{}', not the JSON of Prometheus' API: is this a login page, "
-                    "or does a path belong to the URL?",
-                    Printable(reply.type, 60)));
-  if (!json.ok()) return Annotate(json.status(), server.name());
-  if ((*json)["status"].text() != "success")
-    return refuse(
-        absl::StatusCode::kFailedPrecondition,
-        error.empty() ? "the answer is not Prometheus' (no \"status\": \"success\")" : error);
+    return FailedPrecondition(
+        "answered '{}', not the JSON of Prometheus' API; is this a login page, or does a path "
+        "belong to the URL?",
+        Printable(reply.type, 60));
+  if (!json.ok()) return json.status();
+  if ((*json)["status"].text() != "success") {
+    if (!error.empty()) return FailedPrecondition("{}", error);
+    return FailedPrecondition("the answer is not Prometheus' (no \"status\": \"success\")");
+  }
   for (const std::string_view key : {"warnings", "infos"}) {
     const Json::Array& said = (*json)[key].array();
     if (!said.empty())
-      return refuse(absl::StatusCode::kDataLoss,
-                    fmt::format("the answer is partial ({}: {}); nothing of this window is taken",
-                                key, Printable(said.front().text(), 200)));
+      return DataLoss("the answer is partial ({}: {}), and nothing of this window is taken", key,
+                      Printable(said.front().text(), 200));
   }
   if ((*json)["isPartial"].boolean())
-    return refuse(absl::StatusCode::kDataLoss,
-                  "the answer is partial (isPartial); nothing of this window is taken");
+    return DataLoss("the answer is partial (isPartial), and nothing of this window is taken");
   return absl::OkStatus();
+}
+
+Status CheckAnswer(const Server& server, const Reply& reply) {
+  const auto json = Json::Parse(reply.body, {.what = "the answer"});
+  const std::string error = json.ok() ? Printable((*json)["error"].text(), 300) : "";
+  Status status = CheckStatus(reply, error);
+  if (status.ok()) status = CheckContent(reply, json, error);
+  return Annotate(status, server.name());
 }
 
 StatusOr<std::vector<std::string>> MetricNames(Server* server, store::Window window) {

@@ -37,8 +37,12 @@ StatusOr<Taken> ServerTaker::Send(std::string parameters, std::string body) {
                               server_.name(), reply.status, Printable(reply.body, 100));
   }
   if (reply.status != 200) {
-    return Status(absl::StatusCode::kFailedPrecondition,
-                  fmt::format("{}: {}", server_.name(), (*read)["error"]["message"].text()));
+    const Json& error = (*read)["error"];
+    const std::string what = error["what"].text();
+    const Status said = StatusOf(
+        absl::StatusCode::kFailedPrecondition,
+        {what.empty() ? error["message"].text() : what, error["why"].text(), error["try"].text()});
+    return Annotate(said, server_.name());
   }
   const auto number = [&](std::string_view key) {
     return static_cast<uint64_t>((*read)[key].integer_or(0));

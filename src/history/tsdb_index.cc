@@ -31,8 +31,7 @@ StatusOr<std::unique_ptr<TsdbIndex>> TsdbIndex::Open(std::unique_ptr<ByteFile> f
   if (BigEndian32(head) != kIndexMagic) return DataLoss("it is no index");
   const int version = static_cast<uint8_t>(head[4]);
   if (version != 2 && version != 3) {
-    return Status(absl::StatusCode::kUnimplemented,
-                  fmt::format("it is of version {}; 2 and 3 are read", version));
+    return Unimplemented("it is of version {}; 2 and 3 are read", version);
   }
   char contents[kContentsBytes];
   FW_RETURN_IF_ERROR(file->Read(size - sizeof contents, sizeof contents, contents));
