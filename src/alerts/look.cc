@@ -374,7 +374,7 @@ void Look::TakeJobs(Micros now, Round* round) {
     if (!column.empty()) column.resize(row);
 }
 
-void Look::SetReports(std::string_view job, Micros now, size_t row, Subjects* out) const {
+void Look::SetReports(std::string_view job, Micros now, size_t row, Subjects* out) {
   const Reports::Of of = reports_.Get(job, now);
   const std::pair<Quantity, double> values[] = {
       {Quantity::kJobReportAge, of.age_s},

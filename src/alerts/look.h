@@ -48,6 +48,8 @@ class Look {
   // The jobs' baselines of OFU in the round that was taken last, by job; those that are known.
   std::map<std::string, double, std::less<>> Baselines(const Round& round) const;
 
+  uint64_t reports_left_out() const { return reports_.left_out(); }
+
   // What a restart must not forget: baselines and the XIDs that were seen.
   void WriteState(std::string* json) const;
   Status ReadState(const Json& json);
@@ -93,7 +95,7 @@ class Look {
   void SetTroubles(size_t row, const ingest::GpuNow& gpu, Micros now, Board* board, Subjects* out);
   void TakeNodes(Micros now, Round* round);
   void TakeJobs(Micros now, Round* round);
-  void SetReports(std::string_view job, Micros now, size_t row, Subjects* out) const;
+  void SetReports(std::string_view job, Micros now, size_t row, Subjects* out);
   static void SetBaseline(const Ring& ring, Micros now, size_t row, Subjects* out);
   void TakeFleet(Micros now, Round* round);
   static void Keep(Ring* ring, const Past& past, Micros reach);

@@ -153,20 +153,39 @@ class Feed {
 
 }  // namespace
 
-StatusOr<std::vector<Said>> ReportsOf(const query::Query& query, store::Window window) {
-  const ingest::ApplicationIntake& known = query.memory().applications();
-  absl::flat_hash_map<int32_t, std::string> job_of;  // by claim
-  for (const std::string& job : known.Jobs())
-    for (const telemetry::ApplicationClaim& claim : known.ClaimsOf(job)) job_of[claim.id] = job;
-  std::vector<Said> out;
-  if (job_of.empty()) return out;
-  FW_ASSIGN_OR_RETURN(const auto samples,
-                      query.store().ApplicationSamples(window, {}, kMaxReports));
-  out.reserve(samples.size());
-  for (const telemetry::ApplicationSample& s : samples)
-    if (const auto job = job_of.find(s.claim); job != job_of.end())
-      out.emplace_back(job->second, s);
-  return out;
+Status SaidFeed::Read(Micros to) {
+  page_.clear();
+  next_ = 0;
+  if (job_of_.empty()) {
+    unread_ = to;
+    return absl::OkStatus();
+  }
+  to = std::min(to, unread_ + kPart);
+  FW_ASSIGN_OR_RETURN(page_, query_.store().ApplicationSamples({unread_, to}, {}, kPage));
+  if (page_.size() < kPage) {
+    unread_ = to;
+    return absl::OkStatus();
+  }
+  // A full page may end within a moment: that moment is read again as a whole. Where a page is of
+  // one moment alone, what there is more of it is left out.
+  const Micros last = page_.back().ts;
+  if (page_.front().ts == last) {
+    unread_ = last + 1;
+    return absl::OkStatus();
+  }
+  while (page_.back().ts == last) page_.pop_back();
+  unread_ = last;
+  return absl::OkStatus();
+}
+
+Status SaidFeed::GiveUntil(Micros ts, Heard heard) {
+  while (true) {
+    for (; next_ < page_.size() && page_[next_].ts <= ts; ++next_)
+      if (const auto job = job_of_.find(page_[next_].claim); job != job_of_.end())
+        heard(job->second, page_[next_]);
+    if (next_ < page_.size() || unread_ > ts) return absl::OkStatus();
+    FW_RETURN_IF_ERROR(Read(std::max(ts + 1, unread_ + kPart)));
+  }
 }
 
 StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& options) {
@@ -192,6 +211,10 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
   of.interval = options.interval;
   Engine engine(options.rules, std::move(of));
   Feed feed(query, &live);
+  SaidFeed said(query, now);
+  const auto hear = [&](std::string_view job, const telemetry::ApplicationSample& sample) {
+    look.Hear(job, sample);
+  };
   Round round;
   Replayed out;
   const double gpus = std::max<double>(static_cast<double>(stored.registry().entity_count()), 1);
@@ -202,16 +225,10 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
   for (Micros at = now; at < window.to; at += chunk) {
     const Micros end = std::min(at + chunk, window.to);
     FW_RETURN_IF_ERROR(feed.Read({at, end}));
-    FW_ASSIGN_OR_RETURN(const std::vector<Said> said, ReportsOf(query, {at, end}));
-    size_t heard = 0;
-    const auto hear_until = [&](Micros ts) {
-      for (; heard < said.size() && said[heard].second.ts <= ts; ++heard)
-        look.Hear(said[heard].first, said[heard].second);
-    };
     if (feed.count() == 0) continue;  // before the first row there is nothing to look at
     for (now = std::max(now, FloorTo(at, options.interval)); now < end; now += options.interval) {
       feed.GiveUntil(now);
-      hear_until(now);
+      FW_RETURN_IF_ERROR(said.GiveUntil(now, hear));
       if (live.newest() == 0) continue;
       look.Take(now, &round);
       engine.Run(round);
@@ -219,7 +236,6 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
       if (now - expired >= kMicrosPerMinute) live.Expire(), expired = now;
     }
     feed.GiveUntil(end);
-    hear_until(end);
   }
   for (const Alert* alert : engine.Alerts(/*resolved=*/true))
     if (alert->until == 0 || alert->until > window.from) out.alerts.push_back(*alert);

@@ -7,9 +7,10 @@
 
 #include <functional>
 #include <string>
-#include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
 #include "alerts/engine.h"
 #include "query/query.h"
 #include "telemetry/application.h"
@@ -31,11 +32,28 @@ struct Replayed {
   Micros first = 0;  // of the rows that were read, which begin before the window: baselines
 };
 
-// What jobs said of themselves in a window, in the order of time; of more than kMaxReports the
-// first.
-using Said = std::pair<std::string, telemetry::ApplicationSample>;  // the job, and what
-inline constexpr uint64_t kMaxReports = 1'000'000;
-StatusOr<std::vector<Said>> ReportsOf(const query::Query& query, store::Window window);
+// What jobs said of themselves, out of a store, in the order of time. It reads on in pages, so that
+// what is in memory is bounded however often they report. One thread; outlived by `query`.
+class SaidFeed {
+ public:
+  static constexpr uint64_t kPage = 100'000;              // samples
+  static constexpr Micros kPart = 10 * kMicrosPerMinute;  // of a read
+  using Heard = absl::FunctionRef<void(std::string_view job, const telemetry::ApplicationSample&)>;
+
+  SaidFeed(const query::Query& query, Micros from)
+      : query_(query), job_of_(query.memory().applications().JobsByClaim()), unread_(from) {}
+  // Those after the last call, up to and with `ts`.
+  Status GiveUntil(Micros ts, Heard heard);
+
+ private:
+  Status Read(Micros to);
+
+  const query::Query& query_;
+  const absl::flat_hash_map<int32_t, std::string> job_of_;  // by claim
+  std::vector<telemetry::ApplicationSample> page_;
+  size_t next_ = 0;
+  Micros unread_;  // from here on nothing was read
+};
 
 // InvalidArgument: the window is empty or longer than kMaxReplay. Takes as long as reading its rows
 // and about as much again.

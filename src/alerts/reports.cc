@@ -35,11 +35,15 @@ bool IsNoNumber(const std::optional<double>& v) { return v.has_value() && !std::
 void Reports::Add(std::string_view job, const ApplicationSample& sample) {
   auto at = jobs_.find(job);
   if (at == jobs_.end()) {
-    if (jobs_.size() >= kMaxJobs) return;
+    if (jobs_.size() >= kMaxJobs) {
+      ++left_out_;
+      return;
+    }
     at = jobs_.try_emplace(std::string(job)).first;
   }
   Job& j = at->second;
   if (sample.ts <= j.newest) return;
+  j.said_in = -1;
   const auto& tokens = sample[ApplicationField::kTokensPerS];
   const bool stands = tokens.has_value() && *tokens == 0;
   const bool further = sample.step.has_value() && *sample.step > j.step;
@@ -79,25 +83,31 @@ void Reports::AddRates(const ApplicationSample& sample, Job* job) {
   add(&window.mfu, sample[ApplicationField::kMfu]);
 }
 
-Reports::Of Reports::Get(std::string_view job, Micros now) const {
-  Of of{kNotSaid, kNotSaid, kNotSaid, kNotSaid, kNotSaid, kNotSaid, kNotSaid,
-        kNotSaid, kNotSaid, kNotSaid, kNotSaid, kNotSaid, kNotSaid, kNotSaid};
+Reports::Of Reports::Get(std::string_view job, Micros now) {
   const auto at = jobs_.find(job);
-  if (at == jobs_.end()) return of;
-  const Job& j = at->second;
+  if (at == jobs_.end()) return {};
+  Job& j = at->second;
+  const Micros window = FloorTo(now, kWindow);
+  if (j.said_in != window) Reckon(window, &j);
+  Of of = j.said;
   of.age_s = ToSeconds(std::max<Micros>(now - j.newest, 0));
   of.progress_s = ToSeconds(std::max<Micros>(now - j.progress, 0));
-  of.not_finite = j.not_finite;
-  const auto rate = [](const Rate& r) { return r.seconds > 0 ? r.sum / r.seconds : kNotSaid; };
+  return of;
+}
+
+void Reports::Reckon(Micros window, Job* job) {
+  job->said_in = window;
+  Of& of = job->said = {};
+  of.not_finite = job->not_finite;
+  const auto rate = [](const Rate& r) { return r.seconds > 0 ? r.sum / r.seconds : kNaN; };
   std::vector<double> tokens, mfus;
   Rate tokens_now, mfu_now;
-  const Micros last = FloorTo(now, kWindow);  // the window before it is full
-  for (const Window& w : j.windows) {
-    if (w.begin >= last - kWindow && w.begin <= last) {
+  for (const Window& w : job->windows) {
+    if (w.begin >= window - kWindow && w.begin <= window) {  // the one before is full
       tokens_now = {tokens_now.sum + w.tokens.sum, tokens_now.seconds + w.tokens.seconds};
       mfu_now = {mfu_now.sum + w.mfu.sum, mfu_now.seconds + w.mfu.seconds};
     }
-    if (w.begin + kWindow > now - kBaselineGap || w.begin < now - kBaselineReach) continue;
+    if (w.begin + kWindow > window - kBaselineGap || w.begin < window - kBaselineReach) continue;
     if (w.tokens.seconds > 0) tokens.push_back(rate(w.tokens));
     if (w.mfu.seconds > 0) mfus.push_back(rate(w.mfu));
   }
@@ -107,13 +117,13 @@ Reports::Of Reports::Get(std::string_view job, Micros now) const {
   if (tokens.size() >= kFewestWindows) of.usual_tokens_per_s = MiddleOf(tokens);
   if (mfus.size() >= kFewestWindows) of.usual_mfu = MiddleOf(mfus);
   std::vector<double> intervals;
-  for (const Step& s : j.steps)
+  for (const Step& s : job->steps)
     if (!std::isnan(s.interval_s)) intervals.push_back(s.interval_s);
   of.interval_s = MiddleOf(std::move(intervals));
   // The newest five, and those before them.
   const auto split = [&](float Step::*value, double* here, double* usual, double* spread) {
     std::vector<double> newest, before;
-    for (auto s = j.steps.rbegin(); s != j.steps.rend(); ++s) {
+    for (auto s = job->steps.rbegin(); s != job->steps.rend(); ++s) {
       if (std::isnan((*s).*value)) continue;
       (newest.size() < kNow ? newest : before).push_back((*s).*value);
     }
@@ -124,7 +134,6 @@ Reports::Of Reports::Get(std::string_view job, Micros now) const {
   };
   split(&Step::loss, &of.loss, &of.usual_loss, &of.loss_spread);
   split(&Step::grad_norm, &of.grad_norm, &of.usual_grad_norm, nullptr);
-  return of;
 }
 
 void Reports::Expire(Micros now) {

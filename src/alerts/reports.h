@@ -8,7 +8,9 @@
 // progress (zero tokens a second) is a report, but no step. One thread.
 #pragma once
 
+#include <cstdint>
 #include <deque>
+#include <limits>
 #include <map>
 #include <string>
 #include <string_view>
@@ -19,32 +21,37 @@
 namespace flopwatch::alerts {
 
 class Reports {
+  static constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
+
  public:
   static constexpr size_t kNow = 5, kUsual = 50, kFewestUsual = 20;
-  static constexpr size_t kMaxJobs = 20'000;  // further ones are not followed
+  // Of further ones reports are left out, counted, until others have been silent for two hours.
+  static constexpr size_t kMaxJobs = 20'000;
 
   // NaN = not known.
   struct Of {
-    double age_s;       // since the newest report
-    double interval_s;  // between reports: the median of the last fifty
-    double progress_s;  // since the newest report of a later step than the one before it
-    double tokens_per_s, usual_tokens_per_s;
-    double mfu, usual_mfu;
-    double windows;                        // that what is usual of rates is made of
-    double loss, usual_loss, loss_spread;  // spread: the range of the middle half
-    double grad_norm, usual_grad_norm;
-    double not_finite;  // reports in a row, up to the newest, with a loss or norm that is no number
+    double age_s = kNaN;       // since the newest report
+    double interval_s = kNaN;  // between reports: the median of the last fifty
+    double progress_s = kNaN;  // since the newest report of another step than the one before it
+    double tokens_per_s = kNaN, usual_tokens_per_s = kNaN;
+    double mfu = kNaN, usual_mfu = kNaN;
+    double windows = kNaN;  // that what is usual of rates is made of
+    // Spread: the range of the middle half.
+    double loss = kNaN, usual_loss = kNaN, loss_spread = kNaN;
+    double grad_norm = kNaN, usual_grad_norm = kNaN;
+    double not_finite = kNaN;  // reports in a row, up to the newest, with one that is no number
   };
 
   // Reports of one job come in the order of their time; one that is older than the newest is left
   // out: an old log that is imported says nothing of now.
   void Add(std::string_view job, const telemetry::ApplicationSample& sample);
-  Of Get(std::string_view job, Micros now) const;
+  Of Get(std::string_view job, Micros now);
   // Jobs without a report for two hours are forgotten.
   void Expire(Micros now);
   // What is of later than now stands in the way of what is now.
   void StepBack(Micros now);
   size_t jobs() const { return jobs_.size(); }
+  uint64_t left_out() const { return left_out_; }
 
  private:
   struct Step {
@@ -64,10 +71,15 @@ class Reports {
     int not_finite = 0;
     std::deque<Step> steps;
     std::deque<Window> windows;
+    // What Get() says besides ages, until a report comes or the next window begins.
+    Of said;
+    Micros said_in = -1;  // the window; -1 = not reckoned yet
   };
+  static void Reckon(Micros window, Job* job);
   static void AddRates(const telemetry::ApplicationSample& sample, Job* job);
 
   std::map<std::string, Job, std::less<>> jobs_;
+  uint64_t left_out_ = 0;
 };
 
 }  // namespace flopwatch::alerts

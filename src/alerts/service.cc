@@ -133,6 +133,7 @@ void Service::RunOnce() {
     std::map<std::string, double, std::less<>> baselines = look_.Baselines(round_);
     const MutexLock lock(mutex_);
     baselines_ = std::move(baselines);
+    reports_left_out_ = look_.reports_left_out();
     changed = engine_.Run(round_) || dirty_;
     last_round_s_ = ToSeconds(MonotonicNow() - begun);
     if (MonotonicNow() - saved_ > kSaveEvery) changed = true;
@@ -311,6 +312,7 @@ Service::Stats Service::stats() const {
             .open = engine_.Alerts(false).size(),
             .outbox = engine_.outbox().size(),
             .last_round_s = last_round_s_,
+            .reports_left_out = reports_left_out_,
             .state_errors = state_errors_};
   for (const auto& line : lines_) {
     ReceiverStats s = line->stats;

@@ -74,8 +74,9 @@ class Service {
     EngineStats engine;
     std::vector<ReceiverStats> receivers;
     size_t open = 0, outbox = 0;
-    double last_round_s = 0;    // how long it took
-    uint64_t state_errors = 0;  // times that the state file could not be written
+    double last_round_s = 0;        // how long it took
+    uint64_t reports_left_out = 0;  // of jobs that are not followed (Reports::kMaxJobs)
+    uint64_t state_errors = 0;      // times that the state file could not be written
   };
   Stats stats() const;
   // Median OFU while kernels run over the job's last two hours, as rules see it (baseline_ofu);
@@ -126,6 +127,7 @@ class Service {
   double last_round_s_ FW_GUARDED_BY(mutex_) = 0;
   std::map<std::string, double, std::less<>> baselines_ FW_GUARDED_BY(mutex_);  // by job
   uint64_t state_errors_ FW_GUARDED_BY(mutex_) = 0;
+  uint64_t reports_left_out_ FW_GUARDED_BY(mutex_) = 0;
   std::jthread thread_;
 };
 

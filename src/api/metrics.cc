@@ -151,6 +151,8 @@ constexpr MetricInfo kMetrics[] = {
     {"flopwatch_alert_round_duration_seconds", "gauge", "Duration of the last round."},
     {"flopwatch_alert_last_round_age_seconds", "gauge", "Time since the last round."},
     {"flopwatch_alert_refused_total", "counter", "Alerts that there was no room for."},
+    {"flopwatch_alert_reports_left_out_total", "counter",
+     "Reports of jobs that rules do not follow: more than 20,000 jobs report at once."},
     {"flopwatch_alert_state_errors_total", "counter",
      "Times that the state of the alerts could not be written."},
     {"flopwatch_alert_queue", "gauge", "Transitions that a receiver has not had yet."},
@@ -557,6 +559,7 @@ void AlertMetrics(Page& page, const alerts::Service* service, Micros now) {
              s.engine.last_round > 0 ? std::optional<double>(ToSeconds(now - s.engine.last_round))
                                      : std::nullopt);
   page.One("flopwatch_alert_refused_total", s.engine.refused_alerts);
+  page.One("flopwatch_alert_reports_left_out_total", s.reports_left_out);
   page.One("flopwatch_alert_state_errors_total", s.state_errors);
   page.Begin("flopwatch_alert_queue");
   for (const alerts::ReceiverStats& r : s.receivers) page.Sample(r.queued, {{"receiver", r.name}});

@@ -507,6 +507,13 @@ std::vector<std::string> ApplicationIntake::Jobs() const {
   return out;
 }
 
+absl::flat_hash_map<int32_t, std::string> ApplicationIntake::JobsByClaim() const {
+  MutexLock lock(index_mutex_);
+  absl::flat_hash_map<int32_t, std::string> out;
+  for (const ApplicationClaim& claim : index_.claims) out.emplace(claim.id, claim.job);
+  return out;
+}
+
 ApplicationIntake::Stats ApplicationIntake::stats() const {
   Stats s;
   {

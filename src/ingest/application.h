@@ -118,6 +118,7 @@ class ApplicationIntake {
 
   std::vector<telemetry::ApplicationClaim> ClaimsOf(std::string_view job) const;
   std::vector<std::string> Jobs() const;
+  absl::flat_hash_map<int32_t, std::string> JobsByClaim() const;  // by the claim's id
 
   struct Counters {
     uint64_t accepted = 0, duplicates = 0;

@@ -121,12 +121,8 @@ Status Server::Parts::StartAlerts() {
   of.recall = [this](const alerts::ServiceOptions::Heard& heard) -> Status {
     const query::Query query(memory.get(), store.get());
     const Micros now = ingest->options.Clock();
-    constexpr Micros kPart = 10 * kMicrosPerMinute;  // bounds what is in memory at once
-    for (Micros at = now - alerts::kBaselineReach; at < now; at += kPart) {
-      FW_ASSIGN_OR_RETURN(const auto said, alerts::ReportsOf(query, {at, at + kPart}));
-      for (const auto& [job, sample] : said) heard(job, sample);
-    }
-    return absl::OkStatus();
+    alerts::SaidFeed said(query, now - alerts::kBaselineReach);
+    return said.GiveUntil(now, heard);
   };
   FW_ASSIGN_OR_RETURN(alert_service, alerts::Service::Start(std::move(of), memory.get()));
   return absl::OkStatus();

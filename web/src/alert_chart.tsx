@@ -52,6 +52,20 @@ const kSamples: Record<string, { column: string; how: Reckoned }> = {
   silence_s: { column: 'epoch(ts)', how: 'silence' },
 };
 
+// What a job says of itself (docs/application.md). A loss that is no number leaves a gap in its
+// line.
+type Said = Record<'mfu' | 'tokens_per_s' | 'loss' | 'grad_norm', Column> & {
+  ts: number[];
+  step_s: number;
+};
+const kSaid: Record<string, { column: Exclude<keyof Said, 'ts' | 'step_s'>; unit: string }> = {
+  tokens_per_s: { column: 'tokens_per_s', unit: '1/s' },
+  reported_mfu: { column: 'mfu', unit: 'ratio' },
+  loss: { column: 'loss', unit: '1' },
+  grad_norm: { column: 'grad_norm', unit: '1' },
+  not_finite: { column: 'loss', unit: '1' },
+};
+
 const kBeforeS = 3600;
 const kAfterS = 900;
 const kMostGpus = 4;
@@ -137,6 +151,39 @@ function OfSeries({ frame, path, name }: { frame: Frame; path: string; name: str
               width: 2,
             },
             ...thresholdLine(frame, series.ts.length),
+          ]}
+        />
+      )}
+    </Waiting>
+  );
+}
+
+function OfSaid({ frame, job }: { frame: Frame; job: string }) {
+  const loaded = useApi<{ series: Said; window: { from: string; to: string } }>(
+    apiUrl(`jobs/${encodeURIComponent(job)}/application`, frame.window),
+  );
+  const { column, unit } = kSaid[frame.quantity];
+  const of = { ...frame, unit };
+  return (
+    <Waiting loaded={loaded} height={kHeight}>
+      {({ series, window }) => (
+        <Plot
+          frame={of}
+          name={job}
+          ts={series.ts}
+          stepS={series.step_s}
+          window={window}
+          lines={[
+            {
+              name: `${column}, as the job says`,
+              values: series[column],
+              color: 'useful',
+              text: (v) => inUnit(v, unit),
+              width: 2,
+            },
+            ...(column === frame.quantity || frame.quantity === 'reported_mfu'
+              ? thresholdLine(of, series.ts.length)
+              : []),
           ]}
         />
       )}
@@ -253,7 +300,7 @@ function quantityOf(alert: Alert, scope: Scope): string | null {
       ? name in kSeries || name in kSamples || (name in kBeside && alert.subject.job !== null)
       : scope === 'node'
         ? name === 'silence_s'
-        : name in kSeries && name !== 'clock_share');
+        : (scope === 'job' && name in kSaid) || (name in kSeries && name !== 'clock_share'));
   return [alert.value_of, ...alert.evidence.map((e) => e.quantity)].find(drawn) ?? null;
 }
 
@@ -286,6 +333,8 @@ export function AlertChart({
   );
   if (quantity === null) return nothing;
   const frame: Frame = { alert, quantity, unit, window };
+  if (scope === 'job' && job !== null && quantity in kSaid)
+    return <OfSaid frame={frame} job={job} />;
   if (scope === 'job' && job !== null)
     return <OfSeries frame={frame} path={`jobs/${encodeURIComponent(job)}`} name={job} />;
   if (scope === 'fleet') return <OfSeries frame={frame} path="fleet" name="the fleet" />;
