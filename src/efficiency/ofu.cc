@@ -131,9 +131,10 @@ CounterState DeadCounterDetector::Update(const CounterReading& now) {
   } else if ((now.gpu_util && *now.gpu_util <= kDeadCounterUtil) ||
              (now.power_w && now.power_limit_w &&
               *now.power_w <= kDeadCounterPowerShare * *now.power_limit_w) ||
-             (now.other_pipes && *now.other_pipes >= kOtherPipesBusy)) {
-    // 0 is what a counter should say where the GPU does nothing, nothing heavy, or other
-    // arithmetic.
+             (now.other_pipes && *now.other_pipes >= kOtherPipesBusy) ||
+             (now.dram_active && *now.dram_active >= kMemoryBusy)) {
+    // 0 is what a counter should say where the GPU does nothing, nothing heavy, other arithmetic or
+    // moves memory.
     suspect_ = false;
   } else if (now.tensor_active && now.gpu_util && now.power_w && now.power_limit_w) {
     suspect_ = true;

@@ -146,7 +146,8 @@ efficiency::CounterState StampCounter(const RowToStamp& in, double tensor, doubl
                         .gpu_util = ValueIn(row, CanonicalField::kGpuUtil),
                         .power_w = ValueIn(row, CanonicalField::kPowerW),
                         .power_limit_w = limit,
-                        .other_pipes = other_pipes});
+                        .other_pipes = other_pipes,
+                        .dram_active = ValueIn(row, CanonicalField::kDramActive)});
   if (state != efficiency::CounterState::kAlive) h->flags |= telemetry::kDeadCounter;
   if (state == efficiency::CounterState::kSuspect) h->flags |= telemetry::kSuspectCounter;
   return state;

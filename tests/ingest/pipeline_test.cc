@@ -249,6 +249,22 @@ TEST_F(PipelineTest, WorkOfOtherPipesMakesAZeroTrue) {
   EXPECT_EQ(Rows("GPU-1").size(), 31u);
 }
 
+TEST_F(PipelineTest, BusyMemoryMakesAZeroTrue) {
+  for (int k = 0; k <= 30; ++k) {
+    Scrape(Body()
+               .Gpu(0, "GPU-1")
+               .Tensor(0)
+               .Clock(1410)
+               .Util(100)
+               .Power(300 + k)
+               .Line("DCGM_FI_PROF_DRAM_ACTIVE", 0.89),
+           kMinute + k * 10 * kS);
+  }
+  const auto fleet = ingest_->live.FleetSince(kMinute);
+  EXPECT_DOUBLE_EQ(fleet.ofu.computable_s, 300);
+  EXPECT_DOUBLE_EQ(*fleet.ofu.Ofu(), 0);
+}
+
 TEST_F(PipelineTest, WhatWasNeverDecidedIsStoredAsSuspected) {
   for (int k = 0; k <= 3; ++k)
     Scrape(Body().Gpu(0, "GPU-1").Tensor(0).Clock(1410).Util(100).Power(300 + k),

@@ -1,5 +1,5 @@
-// The lists of a frame of `flopwatch top`: users, jobs and GPUs as rows of whole columns (columns.h),
-// a name that is too wide above its row. Private to this folder; pure.
+// The lists of a frame of `flopwatch top`: users, jobs and GPUs as rows of whole columns
+// (columns.h), a name that is too wide above its row. Private to this folder; pure.
 #pragma once
 
 #include "cli/top/paint.h"

@@ -1,5 +1,5 @@
-// What the parts of a frame of `flopwatch top` draw with: colours, bars, text that wraps. Private to
-// this folder; pure.
+// What the parts of a frame of `flopwatch top` draw with: colours, bars, text that wraps. Private
+// to this folder; pure.
 #pragma once
 
 #include <array>

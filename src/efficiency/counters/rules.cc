@@ -18,7 +18,7 @@ constexpr double kSurelyLight = 0.25;
 constexpr double kDutyOfSomething = 0.20, kDutyFull = 0.95, kHalf = 0.50;
 constexpr double kActive = 0.30;  // SMs that are busy beyond doubt
 constexpr double kTensorAtWork = 0.25, kClockUp = 0.60;
-constexpr double kIntegerBusy = 0.50, kMemoryBusy = 0.50;
+constexpr double kIntegerBusy = 0.50;
 constexpr double kOnePercent = 0.0101;  // the largest a ratio can be that is read as per cent
 constexpr double kLeastClockMhz = 10, kMostClockMhz = kPlausibleSmClockMhz;
 constexpr double kMostWatts = 20'000, kMostOfTdp = 3, kLeastOfTdp = 0.01;

@@ -94,6 +94,17 @@ void SetGain(Finding* f, const RankMeasures& m, Nanos time, std::string basis) {
   f->gain_basis = std::move(basis);
 }
 
+void SayProfilerCost(Finding* f, const RankMeasures& m) {
+  constexpr double kWorthSaying = 0.10;
+  const double share = m.Share(m.ProfilerCost());
+  if (share < kWorthSaying) return;
+  f->uncertain.push_back(fmt::format(
+      "recording {} events a step costs the host about {} of it (3 µs each): without the profiler "
+      "the host is faster and this costs less",
+      NumberText(m.PerStep(static_cast<double>(m.host_events))),
+      PercentText(std::min(share, 1.0))));
+}
+
 std::vector<std::string> TopNames::Texts(const StringPool& names, size_t n) const {
   std::vector<std::pair<NameId, Entry>> all(entries_.begin(), entries_.end());
   const auto more = [&](const auto& a, const auto& b) {

@@ -37,6 +37,10 @@ void PointTo(Finding* f, const RankMeasures& m, Interval window);
 // The gain is at most `time` of the step time; never above the whole.
 void SetGain(Finding* f, const RankMeasures& m, Nanos time, std::string basis);
 
+// Says for a finding about a slow host how much of that may be the profiler's own work, where it is
+// a tenth of the step or more.
+void SayProfilerCost(Finding* f, const RankMeasures& m);
+
 // Counts and times by name; gives the largest.
 class TopNames {
  public:

@@ -6,6 +6,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "trace/analysis/sm_load.h"
+#include "trace/findings/host_names.h"
 #include "trace/name_predicate.h"
 #include "trace/parallel.h"
 
@@ -22,12 +23,16 @@ enum class HostBlockKind : uint8_t {
   kDataLoading,
   kStepMark,
   kGloo,  // waits for other ranks
+  kOutput,
+  kCollection,
 };
 
 HostBlockKind HostBlockKindOf(std::string_view name, Category category) {
   if (IsStepName(name)) return HostBlockKind::kStepMark;
   if (name.starts_with("gloo:")) return HostBlockKind::kGloo;
-  return IsDataLoading(name, category) ? HostBlockKind::kDataLoading : HostBlockKind::kWork;
+  if (IsDataLoading(name, category)) return HostBlockKind::kDataLoading;
+  if (IsCollectionName(name)) return HostBlockKind::kCollection;
+  return IsOutputName(name) ? HostBlockKind::kOutput : HostBlockKind::kWork;
 }
 
 // Joins intervals that come by rising begin.
@@ -240,7 +245,9 @@ void RankMeasures::MeasureHost() {
   const bool any_wait = any || !rank.steps.empty();
 
   NameKinds<HostBlockKind> kinds(names);
-  IntervalSet busy, blocked, load, load_elsewhere;
+  IntervalSet busy, load, load_elsewhere;
+  std::vector<Row> outputs, collections;
+  Cursor in(windows);
   for (Row r = 0; r < events.size(); ++r) {
     const Category c = events.category[r];
     const bool block = IsHostBlock(c);
@@ -251,17 +258,21 @@ void RankMeasures::MeasureHost() {
       const HostBlockKind kind =
           kinds.Of(events.name[r], [c](std::string_view name) { return HostBlockKindOf(name, c); });
       if (kind == HostBlockKind::kStepMark) continue;
-      if (kind == HostBlockKind::kGloo) Append(&blocked, events.ts[r], events.end(r));
+      if (kind == HostBlockKind::kGloo) Append(&waiting, events.ts[r], events.end(r));
       if (kind == HostBlockKind::kDataLoading)
         Append(waits[thread] || !any_wait ? &load : &load_elsewhere, events.ts[r], events.end(r));
+      const bool launching = !any || launches[thread];
+      if (launching && kind == HostBlockKind::kOutput) outputs.push_back(r);
+      if (launching && kind == HostBlockKind::kCollection) collections.push_back(r);
     }
     if (any && !launches[thread]) continue;
     host_rows_.push_back(r);
+    host_events += in.Contains(events.ts[r]);
     Append(&busy, events.ts[r], events.end(r));
     if (!block) {
       const CallKind kind = CallOf(r);
       if (kind == CallKind::kSync || kind == CallKind::kBlockingCopy) {
-        Append(&blocked, events.ts[r], events.end(r));
+        Append(&waiting, events.ts[r], events.end(r));
         Append(&blocking, events.ts[r], events.end(r));
       }
     }
@@ -270,11 +281,36 @@ void RankMeasures::MeasureHost() {
   if (load.empty()) load = std::move(load_elsewhere);
   loader = Intersect(load, windows);
   loader_idle = Subtract(loader, view.busy());
-  host_busy = Subtract(Subtract(busy, blocked), load);
+  host_busy = Subtract(Subtract(busy, waiting), load);
+  output_rows = QuietBlocks(outputs);
+  for (const Row r : output_rows) Append(&output, events.ts[r], events.end(r));
+  for (const Row r : QuietBlocks(collections)) Append(&collection, events.ts[r], events.end(r));
   idle_rest = Subtract(idle, loader);
   const Nanos in_gpu_windows = Length(gpu_windows);
   idle_rest_share =
       in_gpu_windows > 0 ? static_cast<double>(Length(idle_rest)) / in_gpu_windows : 0;
+}
+
+std::vector<Row> RankMeasures::QuietBlocks(const std::vector<Row>& rows) const {
+  constexpr double kComputes = 0.10;  // of a block: more, and it is a frame around other work
+  // Computing time up to each of its intervals, so that a block costs a search however long it is.
+  const IntervalSet& computing = view.computing();
+  std::vector<Nanos> before(computing.size() + 1, 0);
+  for (size_t i = 0; i < computing.size(); ++i)
+    before[i + 1] = before[i] + computing[i].end - computing[i].begin;
+  const auto computed_until = [&](Nanos t) {
+    const auto it = std::ranges::upper_bound(computing, t, {}, &Interval::begin);
+    const auto i = static_cast<size_t>(it - computing.begin());
+    return i == 0 ? 0 : before[i] - std::max<Nanos>(0, computing[i - 1].end - t);
+  };
+  std::vector<Row> out;
+  for (const Row r : rows) {
+    if (!out.empty() && events.end(r) <= events.end(out.back())) continue;  // inside of that one
+    const Nanos computed = computed_until(events.end(r)) - computed_until(events.ts[r]);
+    if (static_cast<double>(computed) <= kComputes * static_cast<double>(events.dur[r]))
+      out.push_back(r);
+  }
+  return out;
 }
 
 // Goes through the calls in their order and knows when the work of each stream that was launched

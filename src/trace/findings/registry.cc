@@ -51,12 +51,14 @@ constexpr Rule kRules[] = {
 constexpr std::string_view kClaimOrder[] = {
     // Blocks and calls by name, with the GPU idle under them.
     "gloo-validation", "gloo-backend", "data-starvation", "io-at-step-end", "alloc-storm",
-    "gc-pause", "sync-storm", "dataparallel",
+    "gc-pause",
+    // Small copies to the GPU wait as a storm of waits does; the copies are the narrower cause.
+    "tiny-copies", "sync-storm", "dataparallel",
     // Waiting for another rank, measured from arrivals.
     "straggler",
     // Copies and collectives that nothing hides: the narrower kind first.
-    "pageable-copy", "tiny-copies", "single-stream", "exposed-copies", "small-collectives",
-    "poor-overlap", "comm-dominated",
+    "pageable-copy", "single-stream", "exposed-copies", "small-collectives", "poor-overlap",
+    "comm-dominated",
     // Idle time by how it looks: a launch before a short kernel, then any busy host.
     "tiny-kernels", "cpu-bound",
     // Computing time that could be shorter: the type of the numbers, the grid, then estimates.

@@ -92,6 +92,20 @@ std::string MfuSentence(const TraceReport& r) {
                      value, r.ranks.size() > 1 ? "at least " : "", Percent(*coverage));
 }
 
+// No finding does not mean no loss: what none of them explains of the idle time is said.
+std::string UnexplainedSentence(const TraceReport& r) {
+  constexpr double kWorthSaying = 0.10;
+  double idle = 0, rest = 0, steps = 0;
+  for (const RankLedger& rank : r.findings.ledger) {
+    idle += static_cast<double>(rank.idle);
+    rest += std::max(0.0, static_cast<double>(rank.idle) - rank.claimed);
+    steps += static_cast<double>(rank.steps);
+  }
+  if (steps <= 0 || rest < kWorthSaying * steps) return "";
+  return fmt::format("The GPU was idle for {} of the steps, and no finding explains {} of that.",
+                     Percent(idle / steps), Percent(rest / idle));
+}
+
 std::string FindingSentence(const Finding& f) {
   std::string out = f.title;
   while (out.ends_with('.')) out.pop_back();
@@ -129,10 +143,11 @@ std::vector<std::string> VerdictOf(const TraceReport& r) {
                   FindingSentence(*biggest));
   } else if (straggler == nullptr && !r.straggler && r.total.window > 0) {
     const size_t not_checked = r.findings.not_checked.size();
-    out.push_back(fmt::format(
-        "Nothing worth acting on was found{}.",
-        not_checked == 0 ? ""
-                         : fmt::format("; {} of the rules had no data to judge by", not_checked)));
+    std::string text = "Nothing worth acting on was found";
+    if (not_checked > 0)
+      text += fmt::format("; {} of the rules had no data to judge by", not_checked);
+    out.push_back(text + ".");
+    if (std::string rest = UnexplainedSentence(r); !rest.empty()) out.push_back(std::move(rest));
   }
   out.insert(out.end(), r.parts_missing.begin(), r.parts_missing.end());
   if (r.losses.partial()) out.push_back(LossSentence(r.losses));

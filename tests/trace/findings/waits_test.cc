@@ -118,7 +118,8 @@ TEST(Waits, ALongGapIsNoLaunch) {
   if (f != nullptr) EXPECT_LT(f->gain, 0.01);
 }
 
-// cudaFree waits for the kernel that runs; only the rest of the call is its own.
+// cudaFree waits for the kernel that runs; what it costs begins when that one has ended, and goes
+// on to the next work, because the host has no lead any more when the call returns.
 TEST(Waits, AllocationsAreNotPricedAtTheKernelsBeforeThem) {
   Waits job;
   job.Steps([&](Nanos begin) {
@@ -131,9 +132,10 @@ TEST(Waits, AllocationsAreNotPricedAtTheKernelsBeforeThem) {
   const Findings found = std::move(job).Check();
   const Finding* f = FindingWithId(found, "alloc-storm");
   ASSERT_NE(f, nullptr);
-  // The call goes on for 100 µs after its kernel, eight times in each step but the first, which
-  // must allocate; after the last kernel of the trace nothing is idle any more.
-  EXPECT_NEAR(f->gain, (3 * 8 - 1) * 100 / 40'000.0, 1e-6);
+  // In each step the GPU is idle for 200 µs after seven kernels and for 600 after the eighth; the
+  // first step allocates like the others and counts. After the last kernel of the trace nothing is
+  // idle any more.
+  EXPECT_NEAR(f->gain, (4 * 7 * 200 + 3 * 600) / 40'000.0, 1e-6);
 }
 
 // Half of the SMs are left by one kernel and filled by another beside it.

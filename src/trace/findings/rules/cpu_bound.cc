@@ -1,7 +1,8 @@
 // cpu-bound: the GPU is idle more than 30 % of the time, more than half of the gaps on its streams
 // end with work that was launched only after the stream had run dry (host wait), and the launching
-// threads are busy in more than 80 % of the idle time. Data loading, blocking waits and the
-// profiler's own events are not the host being busy.
+// threads neither wait nor load data in more than 80 % of the idle time. What they do is shown by
+// their operators and calls, or by nothing: Python between operators is not recorded without
+// stacks. The profiler's own events are not the host being busy.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -20,7 +21,11 @@ RankCheck CpuBound(const RankMeasures& m) {
   const double host_wait = m.stream_gaps > 0 ? static_cast<double>(m.host_wait) / m.stream_gaps : 0;
   const IntervalSet covered = Intersect(Subtract(m.idle_rest, m.profiler), m.host_busy);
   const Nanos rest = Length(Subtract(m.idle_rest, m.profiler));
-  const double busy = rest > 0 ? static_cast<double>(Length(covered)) / rest : 0;
+  IntervalSet unseen = Subtract(Subtract(m.idle_rest, m.profiler), m.host_busy);
+  unseen = Subtract(unseen, Union(m.waiting, Union(m.output, m.collection)));
+  const IntervalSet host = Union(covered, unseen);
+  const double busy = rest > 0 ? static_cast<double>(Length(host)) / rest : 0;
+  const bool shown = Length(covered) >= Length(unseen);
   if (m.idle_rest_share <= kCpuBoundIdleShare || host_wait <= kHostWaitShare || busy <= kBusyShare)
     return Nothing();
 
@@ -35,34 +40,46 @@ RankCheck CpuBound(const RankMeasures& m) {
     if (r != kNoRow) covering.Add(m.events.name[r], gaps[i].end - gaps[i].begin);
   }
   Finding f = FindingOf(
-      m, fmt::format("The GPU is idle in {} of the step while the launching threads are busy",
-                     PercentText(m.Share(Length(covered)))));
+      m, shown
+             ? fmt::format("The GPU is idle in {} of the step while the launching threads are busy",
+                           PercentText(m.Share(Length(host))))
+             : fmt::format("The GPU is idle in {} of the step, and launches come late; what the "
+                           "host does before them is mostly not in the trace",
+                           PercentText(m.Share(Length(host)))));
   AddShare(&f, "idle_share", m.idle_rest_share,
            fmt::format("GPU idle {} without data loading", PercentText(m.idle_rest_share)));
   AddShare(
       &f, "host_wait_share", host_wait,
       fmt::format("{} of the gaps on streams end with work launched after the stream had run dry",
                   PercentText(host_wait)));
-  AddShare(&f, "host_busy_share", busy,
-           fmt::format("launching threads busy in {} of the idle time", PercentText(busy)));
+  const double seen = rest > 0 ? static_cast<double>(Length(covered)) / rest : 0;
+  AddShare(&f, "host_busy_share", seen,
+           fmt::format("launching threads busy in {} of the idle time", PercentText(seen)));
+  AddShare(&f, "host_unseen_share", busy - seen,
+           fmt::format("without any event in {} of it", PercentText(busy - seen)));
   AddTime(
       &f, "longest_gap_us", gaps.empty() ? 0 : gaps[0].end - gaps[0].begin,
       fmt::format("longest gap {}", DurationText(gaps.empty() ? 0 : gaps[0].end - gaps[0].begin)));
   f.top = covering.Texts(m.names);
-  SetGain(&f, m, Length(covered),
-          "idle time in which the launching threads were busy, all of it hidden if the host were "
-          "fast enough");
+  SetGain(&f, m, Length(host),
+          "idle time in which the launching threads neither waited nor loaded data, all of it "
+          "hidden if the host were fast enough");
   PointTo(&f, m, gaps.empty() ? Interval{} : gaps[0]);
   f.advice =
-      "Do less on the launching thread: move transforms to the GPU or to worker threads, compile "
-      "(torch.compile, CUDA graphs), use fused optimizers, or give each launch more work with a "
-      "larger batch.";
+      shown
+          ? "Do less on the launching thread: move transforms to the GPU or to worker threads, "
+            "compile (torch.compile, CUDA graphs), use fused optimizers, or give each launch more "
+            "work with a larger batch."
+          : "Record Python stacks (with_stack) or sample the process to see what runs between the "
+            "launches: loops over elements, tokenisation, logging, a lock that another thread "
+            "holds; move it off the launching thread.";
   f.source =
       "Facebook GPU fleet paper, case studies: bottlenecks at the CPU cause high GPU idle time";
+  SayProfilerCost(&f, m);
   if (!m.rank.with_stack)
     f.uncertain.push_back(
         "Python stacks (with_stack) would name the code that keeps the host busy");
-  return Found(std::move(f), covered);
+  return Found(std::move(f), host);
 }
 
 }  // namespace flopwatch::trace::rules

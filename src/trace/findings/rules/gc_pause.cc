@@ -5,7 +5,6 @@
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -18,22 +17,6 @@ constexpr double kSilent = 0.10;         // of the gap may lie under events
 constexpr double kFrame =
     1.5;  // an event longer than this many gaps is a frame around everything and says nothing
 
-// "gc" as a word of its own, as in "gc.collect", "Python GC" or "<built-in function gc.collect>".
-bool IsCollection(std::string_view name) {
-  const std::string lower = absl::AsciiStrToLower(std::string(name));
-  if (lower.find("garbage") != std::string::npos) return true;
-  const auto word = [&](size_t at) {
-    const auto letter = [&](size_t i) {
-      return i < lower.size() &&
-             (absl::ascii_isalnum(static_cast<unsigned char>(lower[i])) || lower[i] == '_');
-    };
-    return !(at > 0 && letter(at - 1)) && !letter(at + 2);
-  };
-  for (size_t at = lower.find("gc"); at != std::string::npos; at = lower.find("gc", at + 1))
-    if (word(at)) return true;
-  return lower.find("gc_collect") != std::string::npos;
-}
-
 }  // namespace
 
 RankCheck GcPause(const RankMeasures& m) {
@@ -43,41 +26,37 @@ RankCheck GcPause(const RankMeasures& m) {
     return CannotCheck(
         "no launch calls linked to GPU work in the trace: the thread that should be busy is not "
         "known");
-  NamePredicate collection(m.names, IsCollection);
   std::vector<Interval> pauses;
   int64_t named = 0;
-  TopNames names;
   for (const Interval& gap : m.idle) {
     const auto mostly = [&](const IntervalSet& set) {
       return 2 * LengthWithin(set, gap.begin, gap.end) > gap.end - gap.begin;
     };
     // Inside a call that synchronises the host waits; that is no pause of its own, and neither is
-    // what the profiler does.
+    // what the profiler does, or a block that says that it writes.
     if (gap.end - gap.begin <= kPause || mostly(m.loader) || mostly(m.blocking) ||
-        mostly(m.profiler))
+        mostly(m.profiler) || mostly(m.output))
       continue;
+    if (mostly(m.collection)) {
+      ++named;
+      pauses.push_back(gap);
+      continue;
+    }
     const double length = static_cast<double>(gap.end - gap.begin);
-    std::vector<Interval> events, collecting;
+    std::vector<Interval> events;
     const auto look = [&](Row r) {
       const Category c = e.category[r];
       const bool block = IsHostBlock(c);
       if ((!block && !IsLaunchApi(c)) || !m.launches[e.thread[r]] || m.IsStepAnnotation(r)) return;
       const Interval inside{std::max(gap.begin, e.ts[r]), std::min(gap.end, e.end(r))};
-      if (block && collection(e.name[r])) {
-        collecting.push_back(inside);
-        names.Add(e.name[r], inside.end - inside.begin);
-      }
       if (static_cast<double>(e.dur[r]) <= kFrame * length) events.push_back(inside);
     };
     Row around = m.HostRowAt(gap.begin);
     for (int i = 0; i < kMaxParentsAtPause && around != kNoRow; ++i, around = e.parent[around])
       look(around);
     for (Row r = m.FirstFrom(gap.begin); r < e.size() && e.ts[r] < gap.end; ++r) look(r);
-    const bool collects = 2 * static_cast<double>(Length(Merge(std::move(collecting)))) > length;
-    if (!collects && static_cast<double>(Length(Merge(std::move(events)))) >= kSilent * length)
-      continue;
-    named += collects;
-    pauses.push_back(gap);
+    if (static_cast<double>(Length(Merge(std::move(events)))) < kSilent * length)
+      pauses.push_back(gap);
   }
   if (pauses.size() < kRepeated) return Nothing();
   const Nanos time = Length(pauses);
@@ -91,7 +70,6 @@ RankCheck GcPause(const RankMeasures& m) {
   AddCount(&f, "pauses_in_garbage_collection", static_cast<double>(named),
            fmt::format("{} of them under garbage collection", named));
   AddTime(&f, "pause_time_us", time, fmt::format("{} together", DurationText(time)));
-  f.top = names.Texts(m.names);
   SetGain(&f, m, time, "these gaps, if nothing else filled them");
   PointTo(&f, m, Longest(pauses));
   f.advice =

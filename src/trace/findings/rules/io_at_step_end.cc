@@ -1,12 +1,13 @@
 // io-at-step-end (the fleet paper's file I/O at the end of iterations): in at least 60 % of steps
-// the GPU is idle for more than 5 % of the step in one gap that reaches into its last fifth, while
-// the host saves, writes, logs or prints: the gap lies by half under operators, annotations or
-// Python frames with such a name, or by 80 % under one that launches nothing.
+// the GPU does nothing but copies for more than 5 % of the step while the host saves, writes, logs
+// or prints in its last fifth: under operators, annotations or Python frames with such a name in
+// which the GPU hardly computes, or in one gap that lies by half under such names, or by 80 % under
+// one block that launches nothing.
 #include <fmt/format.h>
 
 #include <algorithm>
 
-#include "absl/strings/ascii.h"
+#include "trace/findings/host_names.h"
 #include "trace/findings/rules/rules.h"
 
 namespace flopwatch::trace::rules {
@@ -15,27 +16,6 @@ namespace {
 constexpr double kTail = 0.2, kIoGapShare = 0.05, kIoStepsShare = 0.6, kNamedShare = 0.5,
                  kSilentShare = 0.8;
 constexpr int kMaxParentsAtStepEnd = 256;  // of the row at a gap that are looked at
-
-// Whole words of a name ("save_checkpoint", "torch/serialization.py(850): save"), so that
-// "saved_tensors" and "logits" are none.
-bool IsOutput(std::string_view name) {
-  if (name.starts_with("aten::") && name != "aten::item") return false;  // aten::log is a logarithm
-  constexpr std::string_view kWords[] = {
-      "save",   "write",     "log",           "logs",          "logger", "logging",
-      "item",   "print",     "checkpoint",    "checkpointing", "dump",   "dumps",
-      "flush",  "fsync",     "tensorboard",   "wandb",         "mlflow", "summary",
-      "pickle", "serialize", "serialization", "upload",        "store",  "io"};
-  std::string word;
-  for (size_t i = 0; i <= name.size(); ++i) {
-    if (i < name.size() && absl::ascii_isalnum(static_cast<unsigned char>(name[i]))) {
-      word.push_back(absl::ascii_tolower(static_cast<unsigned char>(name[i])));
-      continue;
-    }
-    if (std::find(std::begin(kWords), std::end(kWords), word) != std::end(kWords)) return true;
-    word.clear();
-  }
-  return false;
-}
 
 struct Cover {
   bool named = false, silent = false;
@@ -87,55 +67,98 @@ Cover CoverOf(const RankMeasures& m, Interval gap, NamePredicate* output) {
   return cover;
 }
 
+// What the output of one step costs it.
+struct Output {
+  IntervalSet lost;
+  bool named = false;
+  Row row = kNoRow;
+};
+
+// Under blocks that say that they write, all time counts in which nothing computes or communicates:
+// copies to the host are part of saving.
+Output NamedBlocks(const RankMeasures& m, const Step& step, Nanos tail) {
+  const EventTable& e = m.events;
+  Output out;
+  auto it = std::ranges::upper_bound(m.output_rows, tail, {}, [&](Row r) { return e.end(r); });
+  std::vector<Interval> blocks;
+  for (; it != m.output_rows.end() && e.ts[*it] < step.end; ++it) {
+    blocks.push_back({std::max(step.begin, e.ts[*it]), std::min(step.end, e.end(*it))});
+    if (out.row == kNoRow || e.dur[*it] > e.dur[out.row]) out.row = *it;
+  }
+  out.named = true;
+  for (const Interval& block : Merge(std::move(blocks))) {
+    const IntervalSet works =
+        Union(Clip(m.view.computing(), block.begin, block.end),
+              Clip(m.view.busy(KernelClass::kCommunication), block.begin, block.end));
+    for (const Interval& i : Subtract({block}, works)) out.lost.push_back(i);
+  }
+  return out;
+}
+
+// The longest gap that reaches into the end of the step, and what the host did in it.
+Output GapAtEnd(const RankMeasures& m, const Step& step, Nanos tail, NamePredicate* output) {
+  Interval gap;
+  for (const Interval& g :
+       Subtract({{step.begin, step.end}}, Clip(m.view.busy(), step.begin, step.end))) {
+    if (g.end > tail && g.end - g.begin > gap.end - gap.begin) gap = g;
+  }
+  const auto mostly = [&](const IntervalSet& set) {
+    return 2 * LengthWithin(set, gap.begin, gap.end) > gap.end - gap.begin;
+  };
+  if (static_cast<double>(gap.end - gap.begin) <=
+          kIoGapShare * static_cast<double>(step.end - step.begin) ||
+      mostly(m.loader) || mostly(m.collection))  // data-starvation and gc-pause
+    return {};
+  const Cover cover = CoverOf(m, gap, output);
+  if (!cover.named && !cover.silent) return {};
+  return {{gap}, cover.named, cover.row};
+}
+
 }  // namespace
 
 RankCheck IoAtStepEnd(const RankMeasures& m) {
   if (!m.has_steps) return CannotCheck("the trace has no steps (ProfilerStep annotations)");
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
-  NamePredicate output(m.names, IsOutput);
+  NamePredicate output(m.names, IsOutputName);
   const EventTable& e = m.events;
   int64_t with = 0, named = 0;
   Nanos lost = 0;
   IntervalSet gaps;
-  Interval worst;
   TopNames names;
   for (const int32_t s : m.steps) {
     const Step& step = m.rank.steps[static_cast<size_t>(s)];
     const double length = static_cast<double>(step.end - step.begin);
     const Nanos tail = step.end - static_cast<Nanos>(kTail * length);
-    Interval gap;
-    for (const Interval& g :
-         Subtract({{step.begin, step.end}}, Clip(m.view.busy(), step.begin, step.end))) {
-      if (g.end > tail && g.end - g.begin > gap.end - gap.begin) gap = g;
-    }
-    if (static_cast<double>(gap.end - gap.begin) <= kIoGapShare * length) continue;
-    if (2 * LengthWithin(m.loader, gap.begin, gap.end) > gap.end - gap.begin)
-      continue;  // the next batch: data-starvation
-    const Cover cover = CoverOf(m, gap, &output);
-    if (!cover.named && !cover.silent) continue;
+    Output at_end = NamedBlocks(m, step, tail);
+    if (static_cast<double>(Length(at_end.lost)) <= kIoGapShare * length)
+      at_end = GapAtEnd(m, step, tail, &output);
+    if (at_end.lost.empty()) continue;
+    const Nanos time = Length(at_end.lost);
     ++with;
-    named += cover.named;
-    lost += gap.end - gap.begin;
-    gaps.push_back(gap);
-    if (gap.end - gap.begin > worst.end - worst.begin) worst = gap;
-    if (cover.row != kNoRow) names.Add(e.name[cover.row], gap.end - gap.begin);
+    named += at_end.named;
+    lost += time;
+    gaps.insert(gaps.end(), at_end.lost.begin(), at_end.lost.end());
+    if (at_end.row != kNoRow) names.Add(e.name[at_end.row], time);
   }
   if (static_cast<double>(with) < kIoStepsShare * static_cast<double>(m.steps.size()) || with == 0)
     return Nothing();
+  const Interval worst = Longest(gaps);
   Finding f = FindingOf(
       m, fmt::format(
              "The GPU is idle at the end of {} of {} steps while the host {}", with, m.steps.size(),
              2 * named > with ? "writes or logs" : "is in one block that launches nothing"));
   AddCount(&f, "steps", with, fmt::format("in {} of {} steps", with, m.steps.size()));
-  AddTime(&f, "mean_gap_us", lost / with, fmt::format("mean gap {}", DurationText(lost / with)));
+  AddTime(&f, "mean_gap_us", lost / with,
+          fmt::format("{} a step on average", DurationText(lost / with)));
   AddTime(&f, "longest_gap_us", worst.end - worst.begin,
           fmt::format("longest gap {}", DurationText(worst.end - worst.begin)));
   AddShare(&f, "gap_share", m.Share(lost),
            fmt::format("{} of step time", PercentText(m.Share(lost))));
   f.top = names.Texts(m.names);
-  SetGain(&f, m, lost,
-          "the idle gaps at the ends of these steps, all of them hidden if the output were "
-          "asynchronous");
+  SetGain(
+      &f, m, lost,
+      "the idle gaps at the ends of these steps, and copies under blocks that write, all of them "
+      "hidden if the output were asynchronous");
   PointTo(&f, m, worst);
   f.advice = 2 * named <= with
                  ? "Move this block out of the step or to another thread; if it writes a log or a "

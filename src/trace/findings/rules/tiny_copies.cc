@@ -38,7 +38,13 @@ Copies CopiesOf(const RankMeasures& m) {
     }
     run = {};
   };
+  // A value that the host asks for (.item()) is copied too, but what it costs is the wait: that is
+  // sync-storm's, and batching such copies is no cure.
+  NamePredicate asks(m.names, [](std::string_view name) {
+    return name == "aten::_local_scalar_dense" || name == "aten::item";
+  });
   for (const Row r : m.gpu) {
+    if (e.op[r] != kNoRow && asks(e.name[e.op[r]])) continue;
     Run& run = open[e.stream[r]];
     const bool is_copy = e.category[r] == Category::kGpuMemcpy;
     const CopyDetail* copy = is_copy ? m.rank.CopyOf(r) : nullptr;

@@ -83,6 +83,7 @@ RankCheck TinyKernels(const RankMeasures& m) {
   SetGain(&f, m, Length(open),
           "idle gaps of up to 200 µs that end with the start of such a kernel, without data "
           "loading: what fusing or graphs can remove at most");
+  SayProfilerCost(&f, m);
   PointTo(&f, m, worst);
   f.advice =
       "Launch less: fuse operators (torch.compile), capture the step in a CUDA graph, use foreach "
