@@ -30,12 +30,6 @@ constexpr Micros kStopLook = 50 * kMicrosPerMilli;  // between two looks at Fetc
 constexpr size_t kFilePieceBytes = 1 << 20;
 constexpr uint64_t kMaxHeaderBytes = 64 << 10;
 
-// Names are resolved on threads that outlive a call that gave up; one resolver serves all calls.
-Resolver& SharedResolver() {
-  static Resolver* const resolver = new Resolver;  // never destroyed: its threads are detached
-  return *resolver;
-}
-
 // One exchange with one server.
 class Exchange {
  public:

@@ -177,4 +177,9 @@ StatusOr<Addresses> Resolver::ResolveUntil(const std::string& host, Micros deadl
   return *w.answer;
 }
 
+Resolver& SharedResolver() {
+  static Resolver* const resolver = new Resolver;  // never destroyed: its threads are detached
+  return *resolver;
+}
+
 }  // namespace flopwatch::net

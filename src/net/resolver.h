@@ -52,4 +52,7 @@ class Resolver {
   std::vector<std::thread> threads_;
 };
 
+// Of all blocking clients: its threads outlive a call that gave up.
+Resolver& SharedResolver();
+
 }  // namespace flopwatch::net
