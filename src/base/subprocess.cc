@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/eventfd.h>
+#include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -109,13 +110,33 @@ std::vector<char*> Pointers(std::vector<std::string>& texts) {
   return out;
 }
 
-// Starts the program with its output on `out` and `errors`.
+// A file in memory with this text, at its begin: a pipe would hold up who writes more than it
+// takes.
+StatusOr<Fd> FileOf(std::string_view text) {
+  Fd file(memfd_create("input", MFD_CLOEXEC));
+  if (!file.open()) return OfErrno("cannot make a file in memory", errno);
+  while (!text.empty()) {
+    const ssize_t n = write(file.get(), text.data(), text.size());
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return OfErrno("cannot write to a file in memory", errno);
+    text.remove_prefix(static_cast<size_t>(n));
+  }
+  lseek(file.get(), 0, SEEK_SET);
+  return file;
+}
+
+// Starts the program with its output on `out` and `errors`; it reads from `in`, or nothing where
+// that is -1.
 StatusOr<pid_t> Spawn(std::vector<std::string> argv, const std::vector<std::string>& environment,
-                      int out, int errors) {
+                      int in, int out, int errors) {
   std::vector<std::string> variables = EnvironmentWith(environment);
   posix_spawn_file_actions_t files;
   posix_spawn_file_actions_init(&files);
-  posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  if (in >= 0) {
+    posix_spawn_file_actions_adddup2(&files, in, STDIN_FILENO);
+  } else {
+    posix_spawn_file_actions_addopen(&files, STDIN_FILENO, "/dev/null", O_RDONLY, 0);
+  }
   posix_spawn_file_actions_adddup2(&files, out, STDOUT_FILENO);
   posix_spawn_file_actions_adddup2(&files, errors, STDERR_FILENO);
   // Among this process's files are locks, which a child that lives on would hold.
@@ -268,8 +289,12 @@ StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& argv,
   const Fd wake(eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   if (!wake.open()) return OfErrno("cannot run " + name, errno);
   const Micros end = MonotonicNow() + limits.longest;
+  Fd in;
+  if (!limits.input.empty()) {
+    FW_ASSIGN_OR_RETURN(in, FileOf(limits.input));
+  }
   FW_ASSIGN_OR_RETURN(const pid_t pid,
-                      Spawn(argv, environment, out.write.get(), errors.write.get()));
+                      Spawn(argv, environment, in.get(), out.write.get(), errors.write.get()));
   out.write.Close();
   errors.write.Close();
   Running running(pid, std::move(out.read), std::move(errors.read));
@@ -295,8 +320,12 @@ StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& argv,
   running.Reap();
   if (running.output_bytes() > limits.max_output)
     return ResourceExhausted("{} wrote more than {} bytes", name, limits.max_output);
-  FW_RETURN_IF_ERROR(HowItEnded(name, running.wait_status(), running.errors()));
-  return running.TakeOutput();
+  const int status = running.wait_status();
+  if (!limits.any_exit || !WIFEXITED(status))
+    FW_RETURN_IF_ERROR(HowItEnded(name, status, running.errors()));
+  ProgramOutput output = running.TakeOutput();
+  output.exit_code = WIFEXITED(status) ? WEXITSTATUS(status) : 0;
+  return output;
 }
 
 }  // namespace flopwatch

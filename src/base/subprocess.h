@@ -1,9 +1,10 @@
 // Runs a program and takes what it writes, within limits: it may hang, flood, or leave children of
 // its own behind, and nothing of that reaches who asked. No shell is involved.
 //
-// It gets no file but its three, an empty set of blocked signals, standard input from /dev/null and
-// a process group of its own, which is ended as a whole: SIGTERM first, SIGKILL after `grace`. What
-// makes itself a session of its own escapes that, and is not waited for.
+// It gets no file but its three, an empty set of blocked signals, standard input from /dev/null (or
+// ProgramLimits::input) and a process group of its own, which is ended as a whole: SIGTERM first,
+// SIGKILL after `grace`. What makes itself a session of its own escapes that, and is not waited
+// for.
 //
 // Threads: any.
 #pragma once
@@ -24,10 +25,13 @@ struct ProgramLimits {
   // Bytes of standard error that are kept; the rest is read and dropped, so that nobody waits.
   size_t max_errors = 64u << 10;
   Micros grace = kMicrosPerSecond;  // between SIGTERM and SIGKILL
+  std::string input;                // what it reads from standard input; "" = /dev/null
+  bool any_exit = false;            // an exit code that is not 0 is an answer, too
 };
 
 struct ProgramOutput {
   std::string out, errors;
+  int exit_code = 0;  // not 0 only where any_exit was set
 };
 
 // The whole output of `argv` once it has exited with 0; argv[0] without a slash is looked for in

@@ -95,8 +95,7 @@ class SmtpSession {
     }
     if (!server_.user.empty()) FW_RETURN_IF_ERROR(Login(offers));
     FW_RETURN_IF_ERROR(Ask("MAIL FROM:<" + envelope.from + ">", "the sender"));
-    FW_RETURN_IF_ERROR(Ask("RCPT TO:<" + envelope.to + ">",
-                           "the address " + envelope.to));
+    FW_RETURN_IF_ERROR(Ask("RCPT TO:<" + envelope.to + ">", "the address " + envelope.to));
     FW_RETURN_IF_ERROR(Say("DATA"));
     FW_RETURN_IF_ERROR(Expect(354, "DATA"));
     FW_RETURN_IF_ERROR(Send(Stuffed(message)));

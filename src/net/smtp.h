@@ -24,8 +24,8 @@ struct SmtpServer {
   std::string host;
   uint16_t port = 25;
   SmtpTls tls = SmtpTls::kOffered;
-  std::string ca_file;         // PEM; empty = the system's roots
-  std::string user, password;  // empty user: there is no login
+  std::string ca_file;                     // PEM; empty = the system's roots
+  std::string user, password;              // empty user: there is no login
   Micros timeout = 15 * kMicrosPerSecond;  // of the whole call
 };
 

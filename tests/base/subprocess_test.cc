@@ -108,6 +108,25 @@ TEST(Subprocess, StandardInputIsEmpty) {
 }
 
 // A lock that a server holds must not live on in what it started.
+TEST(Subprocess, StandardInputIsWhatItIsGiven) {
+  ProgramLimits limits;
+  limits.input = std::string(300'000, 'x') + "\nlast";  // more than a pipe holds
+  const auto whole = Shell("wc -c", limits);
+  ASSERT_TRUE(whole.ok()) << whole.status();
+  EXPECT_EQ(std::stoi(whole->out), 300'005);
+  EXPECT_TRUE(Shell("true", limits).ok()) << "nobody has to read it";
+}
+
+TEST(Subprocess, AnExitCodeMayBeAnAnswer) {
+  ProgramLimits limits;
+  limits.any_exit = true;
+  const auto answer = Shell("echo unknown user >&2; exit 67", limits);
+  ASSERT_TRUE(answer.ok()) << answer.status();
+  EXPECT_EQ(answer->exit_code, 67);
+  EXPECT_EQ(answer->errors, "unknown user\n");
+  EXPECT_FALSE(Shell("kill -9 $$", limits).ok());
+}
+
 TEST(Subprocess, NoOtherFileIsPassedOn) {
   const int fd = open("/dev/null", O_RDONLY);  // without O_CLOEXEC
   ASSERT_GT(fd, 2);

@@ -92,7 +92,10 @@ class TestSmtpServer {
       };
       if (verb == "MAIL") mail.from = within();
       if (verb == "RCPT") mail.to = within();
-      if (!Say(s, verb, verb == "DATA" ? "354 go on" : verb == "EHLO" ? "250-test\r\n250 SIZE" : "250 ok"))
+      if (!Say(s, verb,
+               verb == "DATA"   ? "354 go on"
+               : verb == "EHLO" ? "250-test\r\n250 SIZE"
+                                : "250 ok"))
         return;
       if (verb == "QUIT") return;
       bool told_to_fail = false;

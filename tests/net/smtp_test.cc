@@ -48,9 +48,9 @@ TEST_F(SmtpTest, WhatIsRefusedForEverIsToldApart) {
         std::tuple("RCPT", "450 4.2.1 greylisted", false),
         std::tuple("RCPT", "554 5.7.1 relay access denied", false),
         std::tuple("MAIL", "530 5.7.0 STARTTLS first", false),
-        std::tuple(".", "552 5.3.4 too big", true),
-        std::tuple(".", "451 4.3.0 disk full", false), std::tuple("", "554 go away", false),
-        std::tuple("EHLO", "502 what?", false), std::tuple("DATA", "451 later", false)}) {
+        std::tuple(".", "552 5.3.4 too big", true), std::tuple(".", "451 4.3.0 disk full", false),
+        std::tuple("", "554 go away", false), std::tuple("EHLO", "502 what?", false),
+        std::tuple("DATA", "451 later", false)}) {
     sink_.AnswerAsUsual();
     sink_.Answer(command, reply);
     const Status status = Send();
