@@ -12,11 +12,12 @@ namespace {
 struct KindOfReceiver {
   std::string_view name;
   bool has_url;
-  std::unique_ptr<Receiver> (*make)(const ReceiverOptions&);
+  StatusOr<std::unique_ptr<Receiver>> (*make)(const ReceiverOptions&);
 };
 constexpr KindOfReceiver kKinds[] = {{"alertmanager", true, MakeAlertmanager},
                                      {"webhook", true, MakeWebhook},
                                      {"slack", true, MakeSlack},
+                                     {"mail", false, MakeMail},
                                      {"stdout", false, MakeStdout}};
 
 }  // namespace

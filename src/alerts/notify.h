@@ -3,6 +3,8 @@
 // the same key, after a while that doubles up to kLongestBackOff.
 #pragma once
 
+#include <functional>
+#include <map>
 #include <memory>
 #include <stop_token>
 #include <string>
@@ -21,13 +23,31 @@ inline constexpr Micros kFirstBackOff = kMicrosPerSecond;
 inline constexpr Micros kLongestBackOff = 5 * kMicrosPerMinute;
 inline constexpr Micros kLongestSend = 15 * kMicrosPerSecond;
 
+// Of the kind "mail"; the URL beside it is smtp://HOST[:PORT], smtps://HOST[:PORT], sendmail or
+// sendmail:FILE.
+struct MailOptions {
+  std::string from;       // a mail address
+  std::string operators;  // likewise: who gets what is not a user's, and what has no address
+  // A user's address: the one named here, else USER@domain; without either the operators'.
+  std::map<std::string, std::string, std::less<>> addresses;
+  std::string domain;
+  std::string starttls = "offered";  // or "required", "never"; of smtp:// alone
+  std::string user, password;        // empty user: there is no login
+  bool pages_at_once = true;         // else they are in the digest
+  int digest_hour = 8;               // of the day in time_zone: when the digest is sent
+  std::string time_zone = "UTC";
+};
+
 struct ReceiverOptions {
-  std::string kind;  // "alertmanager", "webhook", "slack", "stdout"
+  std::string kind;  // "alertmanager", "webhook", "slack", "mail", "stdout"
   std::string name;  // in /metrics and errors; the kind where it is not given
   std::string url;
   std::vector<std::pair<std::string, std::string>> headers;  // secrets read from files already
   std::string ca_file;
   Severity least = Severity::kNote;  // what is below is not sent
+  MailOptions mail;
+  std::string state_file;         // what it must not forget itself; "" = nothing outlives it
+  std::function<Micros()> clock;  // empty: Now()
 };
 
 class Receiver {
@@ -40,17 +60,22 @@ class Receiver {
   virtual Status Refresh(absl::Span<const Alert> /*firing*/, std::stop_token /*stop*/) {
     return absl::OkStatus();
   }
+  // What is to be sent by the clock, asked about once a second on the same thread. Errors as
+  // Send()'s; after one that is another time's it is asked again after a while.
+  virtual Status Due(std::stop_token /*stop*/) { return absl::OkStatus(); }
   virtual size_t most_at_once() const { return 1; }
 };
 
-// InvalidArgument: an unknown kind (with a near one) or a bad URL.
+// InvalidArgument: an unknown kind (with a near one), a bad URL or address. DataLoss, Unavailable:
+// its state file is there and cannot be read.
 StatusOr<std::unique_ptr<Receiver>> MakeReceiver(const ReceiverOptions& options);
 
 // The kinds that there are, each made in its file of notify/.
-std::unique_ptr<Receiver> MakeAlertmanager(const ReceiverOptions& options);
-std::unique_ptr<Receiver> MakeWebhook(const ReceiverOptions& options);
-std::unique_ptr<Receiver> MakeSlack(const ReceiverOptions& options);
-std::unique_ptr<Receiver> MakeStdout(const ReceiverOptions& options);
+StatusOr<std::unique_ptr<Receiver>> MakeAlertmanager(const ReceiverOptions& options);
+StatusOr<std::unique_ptr<Receiver>> MakeWebhook(const ReceiverOptions& options);
+StatusOr<std::unique_ptr<Receiver>> MakeSlack(const ReceiverOptions& options);
+StatusOr<std::unique_ptr<Receiver>> MakeMail(const ReceiverOptions& options);
+StatusOr<std::unique_ptr<Receiver>> MakeStdout(const ReceiverOptions& options);
 
 // What they have in common: POST of JSON. InvalidArgument where the answer says that it would be
 // the same again (400, 404, 413, ...).

@@ -33,15 +33,18 @@ Service::Service(ServiceOptions options, const query::Memory* memory)
 StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options,
                                                   const query::Memory* memory) {
   std::unique_ptr<Service> service(new Service(std::move(options), memory));
-  for (const ReceiverOptions& receiver : service->options_.receivers) {
+  for (ReceiverOptions receiver : service->options_.receivers) {
     auto line = std::make_unique<Line>();
-    FW_ASSIGN_OR_RETURN(line->receiver, MakeReceiver(receiver));
     line->kind = receiver.kind;
     line->name = receiver.name.empty() ? receiver.kind : receiver.name;
     // Names tell receivers apart in /metrics.
     const auto same = std::ranges::count(service->lines_, line->kind, &Line::kind);
     if (receiver.name.empty() && same > 0) line->name += fmt::format("-{}", same + 1);
     line->least = receiver.least;
+    receiver.clock = service->options_.clock;
+    if (const std::filesystem::path state = service->options_.state_file; !state.empty())
+      receiver.state_file = state.parent_path() / fmt::format("alerts-{}.jsonl", line->name);
+    FW_ASSIGN_OR_RETURN(line->receiver, MakeReceiver(receiver));
     service->lines_.push_back(std::move(line));
   }
   FW_RETURN_IF_ERROR(service->Restore());
@@ -214,9 +217,23 @@ bool Service::DeliverSome(Line* line, std::vector<Transition> some, Micros* back
   return false;
 }
 
+void Service::DeliverDue(Line* line, Micros* back_off, Micros* next, const std::stop_token& stop) {
+  if (MonotonicNow() < *next) return;
+  const Status sent = line->receiver->Due(stop);
+  const bool later = !sent.ok() && !absl::IsInvalidArgument(sent);
+  *next = MonotonicNow() + (later ? *back_off : kMicrosPerSecond);
+  *back_off = later ? std::min(2 * *back_off, kLongestBackOff) : kFirstBackOff;
+  if (sent.ok()) return;
+  const MutexLock lock(mutex_);
+  line->stats.last_error = std::string(MessageOf(sent));
+  ++(later ? line->stats.failed : line->stats.refused);
+}
+
 void Service::Deliver(Line* line, std::stop_token stop) {
   Micros back_off = kFirstBackOff, refreshed = MonotonicNow();
+  Micros due_back_off = kFirstBackOff, next_due = 0;
   while (!stop.stop_requested()) {
+    DeliverDue(line, &due_back_off, &next_due, stop);
     std::vector<Transition> some;
     std::vector<Alert> firing;
     {

@@ -101,6 +101,7 @@ class Service {
   void Recall();
   void Loop(std::stop_token stop);
   void Deliver(Line* line, std::stop_token stop);
+  void DeliverDue(Line* line, Micros* back_off, Micros* next, const std::stop_token& stop);
   // True: the transitions are out of the way.
   bool DeliverSome(Line* line, std::vector<Transition> some, Micros* back_off,
                    const std::stop_token& stop);

@@ -34,6 +34,10 @@ class TestSmtpServer {
     const std::lock_guard lock(mutex_);
     answers_[command] = reply;
   }
+  void Refuse(const std::string& address, const std::string& reply) {
+    const std::lock_guard lock(mutex_);
+    refused_[address] = reply;
+  }
   void AnswerAsUsual() {
     const std::lock_guard lock(mutex_);
     answers_.clear();
@@ -45,11 +49,13 @@ class TestSmtpServer {
   }
 
  private:
-  bool Say(RawSocket& s, const std::string& command, const std::string& usual) {
+  bool Say(RawSocket& s, const std::string& command, const std::string& usual,
+           const std::string& to = "") {
     std::string reply = usual;
     {
       const std::lock_guard lock(mutex_);
       if (const auto own = answers_.find(command); own != answers_.end()) reply = own->second;
+      if (const auto own = refused_.find(to); own != refused_.end()) reply = own->second;
     }
     return reply.empty() || s.Send(reply + "\r\n");
   }
@@ -92,11 +98,10 @@ class TestSmtpServer {
       };
       if (verb == "MAIL") mail.from = within();
       if (verb == "RCPT") mail.to = within();
-      if (!Say(s, verb,
-               verb == "DATA"   ? "354 go on"
-               : verb == "EHLO" ? "250-test\r\n250 SIZE"
-                                : "250 ok"))
-        return;
+      const std::string usual = verb == "DATA"   ? "354 go on"
+                                : verb == "EHLO" ? "250-test\r\n250 SIZE"
+                                                 : "250 ok";
+      if (!Say(s, verb, usual, verb == "RCPT" ? mail.to : "")) return;
       if (verb == "QUIT") return;
       bool told_to_fail = false;
       {
@@ -119,7 +124,7 @@ class TestSmtpServer {
   mutable std::mutex mutex_;
   std::vector<Mail> mails_;
   std::vector<std::string> commands_;
-  std::map<std::string, std::string> answers_;
+  std::map<std::string, std::string> answers_, refused_;
   std::function<void()> when_taken_;
   RawServer server_;  // last: its threads use the rest
 };

@@ -78,7 +78,7 @@ class Alertmanager final : public Receiver {
 
 }  // namespace
 
-std::unique_ptr<Receiver> MakeAlertmanager(const ReceiverOptions& options) {
+StatusOr<std::unique_ptr<Receiver>> MakeAlertmanager(const ReceiverOptions& options) {
   return std::make_unique<Alertmanager>(options);
 }
 

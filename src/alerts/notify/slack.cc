@@ -48,7 +48,7 @@ class Slack final : public Receiver {
 
 }  // namespace
 
-std::unique_ptr<Receiver> MakeSlack(const ReceiverOptions& options) {
+StatusOr<std::unique_ptr<Receiver>> MakeSlack(const ReceiverOptions& options) {
   return std::make_unique<Slack>(options);
 }
 

@@ -26,7 +26,7 @@ class Stdout final : public Receiver {
 
 }  // namespace
 
-std::unique_ptr<Receiver> MakeStdout(const ReceiverOptions& /*options*/) {
+StatusOr<std::unique_ptr<Receiver>> MakeStdout(const ReceiverOptions& /*options*/) {
   return std::make_unique<Stdout>();
 }
 

@@ -29,7 +29,7 @@ class Webhook final : public Receiver {
 
 }  // namespace
 
-std::unique_ptr<Receiver> MakeWebhook(const ReceiverOptions& options) {
+StatusOr<std::unique_ptr<Receiver>> MakeWebhook(const ReceiverOptions& options) {
   return std::make_unique<Webhook>(options);
 }
 
