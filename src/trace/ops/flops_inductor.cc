@@ -37,9 +37,9 @@ StatusOr<FlopsCount> TemplateProduct(const OpInputs& in, const OpInputs*) {
       if (a[kRank - 1] != b[kRank - 2] || (kRank == 3 && a[0] != b[0])) continue;
       Shape product = a;
       product[kRank - 1] = b[kRank - 1];
-      const bool written = std::any_of(
-          tensors.begin() + static_cast<ptrdiff_t>(j) + 1, tensors.end(),
-          [&](size_t t) { return *in.tensor(t, kRank) == product; });
+      const bool written =
+          std::any_of(tensors.begin() + static_cast<ptrdiff_t>(j) + 1, tensors.end(),
+                      [&](size_t t) { return *in.tensor(t, kRank) == product; });
       if (!written) continue;
       StatusOr<FlopsCount> count =
           GemmCount(kRank == 3 ? a[0] : 1, a[kRank - 2], a[kRank - 1], b[kRank - 1],
