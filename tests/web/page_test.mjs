@@ -629,6 +629,9 @@ await test('A job shows its alerts, those that wait too', async () => {
   assert.equal(rows.length, 2);
   assert.match(rows[0], /^ticketfiring/);
   assert.match(rows[1], /^ticketpending/);
+  const marks = page.locator('section:has(h2:has-text("Restarts and drains"))');
+  assert.match(await marks.textContent(), /restart by healer: without <gpu003> \(its alert\)/);
+  assert.equal(await marks.locator('a').getAttribute('href'), '/alerts/a2');
   await page.click('[aria-label="Alerts of this job"] a >> nth=0');
   await page.waitForURL(/\/alerts\/a2$/);
   check();

@@ -538,6 +538,12 @@ export interface Alert {
   inhibited_by: string | null;
   notes: { ts: string; text: string }[];
   history: { ts: string; text: string }[];
+  marks: { ts: string; did: 'restart' | 'drain'; by: string; text: string }[];
+}
+
+// What a recovery service asks; the page reads its marks.
+export interface JobHealth {
+  marks: { ts: string; did: 'restart' | 'drain'; by: string; text: string; alert: string }[];
 }
 
 export interface Alerts {
