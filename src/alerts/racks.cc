@@ -19,8 +19,8 @@ std::string_view WithoutDomain(std::string_view node) {
 
 Racks::Racks(absl::Span<const net::ScrapeTarget> targets) {
   for (const net::ScrapeTarget& target : targets) {
-    const auto rack = std::ranges::find(target.labels, "rack",
-                                        &std::pair<std::string, std::string>::first);
+    const auto rack =
+        std::ranges::find(target.labels, "rack", &std::pair<std::string, std::string>::first);
     // What cannot name anything in a label, a line or a silence is no rack.
     if (rack == target.labels.end() || rack->second.empty() || target.node.empty() ||
         FaultOfName(rack->second, kMaxRackBytes) != NameFault::kNone)

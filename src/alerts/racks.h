@@ -1,4 +1,5 @@
-// Which rack a node is in, as discovery's labels say: the label `rack` of a target (file_sd, http_sd,
+// Which rack a node is in, as discovery's labels say: the label `rack` of a target (file_sd,
+// http_sd,
 // [[group]] of a targets file). A name is looked up whole, then without its domain: exporters and
 // target lists differ in that. Where two targets disagree about a name, its rack is not known.
 // Unchanged once made: any thread.

@@ -21,8 +21,11 @@ net::ScrapeTarget TargetIn(std::string node, std::string rack) {
 
 TEST(Racks, NamesWithAndWithoutTheirDomain) {
   const Racks racks(std::vector<net::ScrapeTarget>{
-      TargetIn("n1.example.org", "r1"), TargetIn("n2", "r 2"), TargetIn("10.0.0.7", "r3"),
-      {.url = "http://n4:9400", .node = "n4", .labels = {{"room", "1"}}}, TargetIn("n5", ""),
+      TargetIn("n1.example.org", "r1"),
+      TargetIn("n2", "r 2"),
+      TargetIn("10.0.0.7", "r3"),
+      {.url = "http://n4:9400", .node = "n4", .labels = {{"room", "1"}}},
+      TargetIn("n5", ""),
       TargetIn("n6", "r\n6")});
   EXPECT_EQ(racks.Of("n1"), "r1");
   EXPECT_EQ(racks.Of("n1.example.org"), "r1");
@@ -34,8 +37,8 @@ TEST(Racks, NamesWithAndWithoutTheirDomain) {
 
 TEST(Racks, WhereTwoDisagreeNobodyKnows) {
   const Racks racks(std::vector<net::ScrapeTarget>{TargetIn("n1.east", "r1"),
-                                                   TargetIn("n1.west", "r2"),
-                                                   TargetIn("n2", "r1"), TargetIn("n2", "r1")});
+                                                   TargetIn("n1.west", "r2"), TargetIn("n2", "r1"),
+                                                   TargetIn("n2", "r1")});
   EXPECT_EQ(racks.Of("n1"), "");
   EXPECT_EQ(racks.Of("n1.east"), "r1");
   EXPECT_EQ(racks.Of("n1.west"), "r2");
@@ -52,8 +55,9 @@ TEST(Racks, OfARackInsteadOfItsNodes) {
   fleet.Go(60);
   for (const int gpu : {0, 1, 2, 3, 4, 5, 6, 7}) fleet[gpu].silent = true;
   fleet.Go(150);
-  EXPECT_THAT(fleet.Firing(), ::testing::UnorderedElementsAre("away: 2 nodes of r1", "away: n2 of r2",
-                                                              "away: n3 of not known"));
+  EXPECT_THAT(fleet.Firing(),
+              ::testing::UnorderedElementsAre("away: 2 nodes of r1", "away: n2 of r2",
+                                              "away: n3 of not known"));
   for (const Alert* alert : fleet.engine().Alerts(false)) {
     if (alert->summary != "2 nodes of r1") continue;
     EXPECT_THAT(alert->subject.racks, ElementsAre("r1"));

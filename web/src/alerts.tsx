@@ -1,7 +1,7 @@
 // What pages with alerts have in common: an alert's row, its marks, how many fire, and the form of
 // a silence.
 import { useState } from 'preact/hooks';
-import { Alert, Alerts, ApiError, apiUrl, JobHealth, postJson, Severity, Silence } from './api';
+import { Alert, Alerts, ApiError, apiUrl, JobMark, postJson, Severity, Silence } from './api';
 import { count, duration, fixed, localInput, percent, unit } from './format';
 import { refreshNow, useApi } from './live';
 import { alertPath, jobPath, link } from './route';
@@ -114,9 +114,8 @@ export function JobAlerts({ job }: { job: string }) {
   const asked = (state: string) => apiUrl('alerts', { state, job, limit: 20 });
   const firing = useApi<Alerts>(asked('open'));
   const pending = useApi<Alerts>(asked('pending'));
-  const health = useApi<JobHealth>(apiUrl(`jobs/${encodeURIComponent(job)}/health`));
-  const marks = health.data?.marks ?? [];
   const rows = [...(firing.data?.alerts ?? []), ...(pending.data?.alerts ?? [])];
+  if (rows.length === 0) return null;
   const state: TableColumn<Alert> = {
     id: 'state',
     name: 'State',
@@ -125,32 +124,33 @@ export function JobAlerts({ job }: { job: string }) {
   };
   const own = alertColumns.filter((c) => c.id !== 'job');
   return (
-    <>
-      {rows.length > 0 && (
-        <Section title={`Alerts of this job (${count(firing.data?.total ?? 0)} fire)`}>
-          <Table
-            label="Alerts of this job"
-            columns={[own[0], state, ...own.slice(1)]}
-            rows={rows}
-            rowKey={(a) => a.state + a.id}
-          />
-        </Section>
-      )}
-      {marks.length > 0 && (
-        <Section title="Restarts and drains">
-          <ol class="history">
-            {marks.map((m) => (
-              <li key={m.ts + m.alert}>
-                <When time={m.ts} />{' '}
-                <span>
-                  {m.did} by {m.by}: {m.text} (<a href={link(alertPath(m.alert))}>its alert</a>)
-                </span>
-              </li>
-            ))}
-          </ol>
-        </Section>
-      )}
-    </>
+    <Section title={`Alerts of this job (${count(firing.data?.total ?? 0)} fire)`}>
+      <Table
+        label="Alerts of this job"
+        columns={[own[0], state, ...own.slice(1)]}
+        rows={rows}
+        rowKey={(a) => a.state + a.id}
+      />
+    </Section>
+  );
+}
+
+// What somebody, mostly a recovery service, did to a job because of its alerts.
+export function JobMarks({ marks }: { marks: JobMark[] }) {
+  if (marks.length === 0) return null;
+  return (
+    <Section title="Restarts and drains">
+      <ol class="history">
+        {marks.map((m) => (
+          <li key={m.ts + m.alert}>
+            <When time={m.ts} />{' '}
+            <span>
+              {m.did} by {m.by}: {m.text} (<a href={link(alertPath(m.alert))}>its alert</a>)
+            </span>
+          </li>
+        ))}
+      </ol>
+    </Section>
   );
 }
 

@@ -541,9 +541,18 @@ export interface Alert {
   marks: { ts: string; did: 'restart' | 'drain'; by: string; text: string }[];
 }
 
+// What was done to a job, and with which alert that was said.
+export interface JobMark {
+  ts: string;
+  did: 'restart' | 'drain';
+  by: string;
+  text: string;
+  alert: string;
+}
+
 // What a recovery service asks; the page reads its marks.
 export interface JobHealth {
-  marks: { ts: string; did: 'restart' | 'drain'; by: string; text: string; alert: string }[];
+  marks: JobMark[];
 }
 
 export interface Alerts {
