@@ -6,8 +6,9 @@
 Writes DIR/CASE.json.gz, a Kineto trace of three steps as a rule, and DIR/truth.json: for each
 case the rules that its cause stands for, how long a step takes without the profiler, with the
 cause and with the cause taken out, and the FLOPs of a step as PyTorch's own counter has them.
-judge.py compares flopwatch's findings with that file. Needs PyTorch 2.6 or later and one NVIDIA GPU of
-the Hopper generation or later; a case that this machine cannot run is left out with its reason.
+judge.py compares flopwatch's findings with that file. Needs PyTorch 2.6 or later and one NVIDIA
+GPU of the Hopper generation or later; a case that this machine cannot run is left out with its
+reason.
 """
 
 import gc
