@@ -60,7 +60,12 @@ void WriteJson(const Alert& a, JsonWriter* json) {
   json->TextField("inhibited_by", a.inhibited_by);
   TextsInTime("notes", a.notes, json);
   TextsInTime("history", a.history, json);
-  json->EndObject();
+  json->Key("marks").BeginArray();
+  for (const Mark& mark : a.marks) {
+    json->BeginObject().Field("ts", FormatTime(mark.ts)).Field("did", DeedName(mark.deed));
+    json->Field("by", mark.by).Field("text", mark.text).EndObject();
+  }
+  json->EndArray().EndObject();
 }
 
 }  // namespace flopwatch::alerts

@@ -32,6 +32,23 @@ struct Evidence {
   double value = 0;  // NaN = not known
 };
 
+// What somebody did to the subject of an alert. It does not say that it helped.
+enum class Deed : uint8_t { kNone, kRestart, kDrain };
+inline constexpr std::string_view kDeedNames[] = {"", "restart", "drain"};
+constexpr std::string_view DeedName(Deed d) { return kDeedNames[static_cast<size_t>(d)]; }
+struct Mark {
+  Micros ts = 0;  // when it was said
+  Deed deed = Deed::kRestart;
+  std::string by, text;
+};
+
+// What comes back of an alert, e.g. from a recovery service.
+struct Report {
+  std::string text, by;
+  Deed deed = Deed::kNone;
+  bool close = false;  // the alert is resolved by it
+};
+
 struct Alert {
   std::string id;  // the same over restarts; each alert of one rule and group has another
   std::string rule;
@@ -58,6 +75,7 @@ struct Alert {
   std::vector<std::pair<Micros, std::string>> notes;  // what was said of it, e.g. by a service
   // When it fired, was resolved and fired again, the oldest first, at most kMostChanges.
   std::vector<std::pair<Micros, std::string>> history;
+  std::vector<Mark> marks;  // restarts and drains, the oldest first, at most kMostChanges
 };
 
 inline constexpr size_t kMostChanges = 100;

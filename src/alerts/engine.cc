@@ -28,6 +28,10 @@ std::string GroupOf(const Rule& rule, const Who& who) {
   const std::string job = "job " + who.cluster + ":" + who.job;
   const std::string node = "node " + who.cluster + ":" + who.node;
   switch (rule.group) {
+    case Grouping::kRack:
+      if (!who.rack.empty()) return "rack " + who.cluster + ":" + who.rack;
+      if (!who.node.empty()) return node;  // whose rack nobody says is an alert of its own
+      return "gpu " + who.gpu;
     case Grouping::kJob:
       if (!who.job.empty()) return job;
       [[fallthrough]];
@@ -499,15 +503,19 @@ Status Engine::Unsilence(std::string_view id, Micros now) {
 
 std::vector<alerts::Silence> Engine::Silences() const { return silences_; }
 
-Status Engine::Note(std::string_view id, std::string_view text, std::string_view by, bool close,
-                    Micros now) {
+Status Engine::Note(std::string_view id, const Report& report, Micros now) {
   const auto at = alerts_.find(id);
   if (at == alerts_.end())
     return NotFound("there is no alert \"{}\"; `flopwatch alerts` lists them", Printable(id, 60));
   Alert& alert = at->second;
-  alert.notes.emplace_back(now, fmt::format("{}: {}", by, text));
-  if (alert.notes.size() > 100) alert.notes.erase(alert.notes.begin());
-  if (!close || alert.state == AlertState::kResolved) return absl::OkStatus();
+  alert.notes.emplace_back(now, fmt::format("{}: {}", report.by, report.text));
+  if (alert.notes.size() > kMostChanges) alert.notes.erase(alert.notes.begin());
+  if (report.deed != Deed::kNone) {
+    alert.marks.push_back({now, report.deed, report.by, report.text});
+    if (alert.marks.size() > kMostChanges) alert.marks.erase(alert.marks.begin());
+    AddChange(&alert, now, fmt::format("{} by {}", DeedName(report.deed), report.by));
+  }
+  if (!report.close || alert.state == AlertState::kResolved) return absl::OkStatus();
   for (OfRule& rule : state_) {
     for (auto& [name, group] : rule.groups) {
       if (group.id != alert.id) continue;
@@ -515,7 +523,7 @@ Status Engine::Note(std::string_view id, std::string_view text, std::string_view
       group.members.clear();
     }
   }
-  Resolve(&alert, now, fmt::format("closed by {}", by));
+  Resolve(&alert, now, fmt::format("closed by {}", report.by));
   Tell(now);
   return absl::OkStatus();
 }

@@ -95,9 +95,8 @@ class Engine {
   StatusOr<std::string> Silence(alerts::Silence silence, Micros now);  // its id
   Status Unsilence(std::string_view id, Micros now);
   std::vector<alerts::Silence> Silences() const;
-  // What somebody did about it; with `close`, it is resolved by it.
-  Status Note(std::string_view id, std::string_view text, std::string_view by, bool close,
-              Micros now);
+  // What somebody did about it: a note, and a mark where it was a restart or a drain.
+  Status Note(std::string_view id, const Report& report, Micros now);
 
   // Everything that a restart must not forget.
   void WriteState(std::string* json) const;

@@ -102,6 +102,7 @@ void Look::Take(Micros now, Round* round) {
   round->ts = now;
   for (Subjects& subjects : round->subjects) subjects.Clear();
   accounts_.reset();
+  places_.reset();
   round->who = [this](Scope scope, size_t row) { return WhoOf(scope, row); };
   NameNodes();
   CopyGpus();
@@ -449,12 +450,18 @@ Who Look::WhoOf(Scope scope, size_t row) const {
     const std::vector<int32_t> members = memory_.jobs().SetMembers(gpu.job_set);
     if (members.size() == 1) job = members[0];  // of several nobody is the one
   }
+  if (!who.node.empty()) {
+    if (racks_ != nullptr) who.rack = racks_->Of(who.node);
+    const Place& place = PlaceOf(who.node);
+    who.cluster = place.cluster;
+    who.partition = place.partition;
+  }
   const auto record = job > 0 ? memory_.jobs().job(job) : std::nullopt;
   if (!record) return who;
   who.job = record->key;
   who.user = record->user;
   who.workflow = record->workflow;
-  who.cluster = record->cluster;
+  if (!record->cluster.empty()) who.cluster = record->cluster;
   // The books are walked once a round: thousands may begin to fire in one.
   if (!accounts_.has_value()) {
     accounts_.emplace();
@@ -463,9 +470,33 @@ Who Look::WhoOf(Scope scope, size_t row) const {
       (*accounts_)[a.job] = {a.account, a.partition};
     });
   }
-  if (const auto of = accounts_->find(record->key); of != accounts_->end())
-    std::tie(who.account, who.partition) = of->second;
+  if (const auto of = accounts_->find(record->key); of != accounts_->end()) {
+    who.account = of->second.first;
+    if (!of->second.second.empty()) who.partition = of->second.second;
+  }
   return who;
+}
+
+const Look::Place& Look::PlaceOf(const std::string& node) const {
+  static const Place* const nowhere = new Place;
+  if (!places_.has_value()) {  // the books are walked once a round, as for accounts
+    places_.emplace();
+    const Micros now = memory_.now();
+    memory_.books().ForEachNode(now - kWindow, now + 1, [&](const jobs::NodeRecord& n) {
+      const bool one = n.partitions.find(',') == std::string::npos;
+      const auto [at, is_new] = places_->try_emplace(n.node);
+      Place& place = at->second;
+      if (is_new) {
+        place = {n.cluster, one ? n.partitions : ""};
+        return;
+      }
+      // Several clusters have a node of that name, or it changed a moment ago.
+      if (place.cluster != n.cluster) place.cluster.clear();
+      if (!one || place.partition != n.partitions) place.partition.clear();
+    });
+  }
+  const auto at = places_->find(node);
+  return at == places_->end() ? *nowhere : at->second;
 }
 
 std::map<std::string, double, std::less<>> Look::Baselines(const Round& round) const {

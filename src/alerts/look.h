@@ -6,6 +6,7 @@
 
 #include <deque>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -13,6 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
+#include "alerts/racks.h"
 #include "alerts/reports.h"
 #include "alerts/round.h"
 #include "base/json_read.h"
@@ -41,6 +43,9 @@ class Look {
   void Hear(std::string_view job, const telemetry::ApplicationSample& sample) {
     reports_.Add(job, sample);
   }
+
+  // From the next round on; null = no rack is known. Shared with replays that run meanwhile.
+  void SetRacks(std::shared_ptr<const Racks> racks) { racks_ = std::move(racks); }
 
   // Fills `round` with what is known at `now`. The round refers to this until the next call.
   void Take(Micros now, Round* round);
@@ -103,7 +108,14 @@ class Look {
   Board& BoardOf(int32_t entity);
   void NameNodes();
 
+  // The scheduler's word of a node that is there; "" = not known, or of several.
+  struct Place {
+    std::string cluster, partition;
+  };
+  const Place& PlaceOf(const std::string& node) const;
+
   const query::Memory& memory_;
+  std::shared_ptr<const Racks> racks_;
   std::vector<Board> boards_;                       // by entity id
   std::vector<int32_t> node_of_;                    // by entity id: in nodes_; -1 = not known
   std::vector<std::string> nodes_;                  // each once
@@ -124,7 +136,8 @@ class Look {
   // Account and partition by job; made when it is asked for.
   mutable std::optional<absl::flat_hash_map<std::string, std::pair<std::string, std::string>>>
       accounts_;
-  std::vector<int32_t> node_rows_;  // by row: in nodes_
+  mutable std::optional<absl::flat_hash_map<std::string, Place>> places_;  // by node; likewise
+  std::vector<int32_t> node_rows_;                                         // by row: in nodes_
   std::vector<int32_t> job_ids_;
 };
 

@@ -206,6 +206,7 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
                                     .silent_after = stored.silent_after()};
   const query::Memory memory(std::move(sources));
   Look look(&memory);
+  look.SetRacks(options.racks);
   EngineOptions of = options.engine;
   of.links_to_evidence = true;
   of.interval = options.interval;

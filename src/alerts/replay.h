@@ -24,6 +24,7 @@ struct ReplayOptions {
   EngineOptions engine;
   Micros interval = 15 * kMicrosPerSecond;
   store::Window window;
+  std::shared_ptr<const Racks> racks;  // as they are now: nobody keeps what they were
 };
 
 struct Replayed {

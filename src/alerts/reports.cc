@@ -59,9 +59,11 @@ void Reports::Add(std::string_view job, const ApplicationSample& sample) {
   const auto& loss = sample[ApplicationField::kLoss];
   const auto& norm = sample[ApplicationField::kGradNorm];
   if (IsNoNumber(loss) || IsNoNumber(norm)) {
-    ++j.not_finite;
+    if (!sample.step.has_value() || *sample.step != j.bad_step) ++j.not_finite;
+    j.bad_step = sample.step.value_or(-1);
   } else if (loss.has_value() || norm.has_value()) {
     j.not_finite = 0;
+    j.bad_step = -1;
   }
   j.steps.push_back({sample.ts, interval, FloatOf(loss), FloatOf(norm)});
   if (j.steps.size() > kNow + kUsual) j.steps.pop_front();

@@ -39,7 +39,9 @@ class Reports {
     // Spread: the range of the middle half.
     double loss = kNaN, usual_loss = kNaN, loss_spread = kNaN;
     double grad_norm = kNaN, usual_grad_norm = kNaN;
-    double not_finite = kNaN;  // reports in a row, up to the newest, with one that is no number
+    // Reports in a row, up to the newest, with one that is no number. A step that is reported
+    // again, as a metric is at every scrape, counts once.
+    double not_finite = kNaN;
   };
 
   // Reports of one job come in the order of their time; one that is older than the newest is left
@@ -69,6 +71,7 @@ class Reports {
     Micros newest = 0, progress = 0;
     int64_t step = -1;
     int not_finite = 0;
+    int64_t bad_step = -1;  // counted in not_finite last
     std::deque<Step> steps;
     std::deque<Window> windows;
     // What Get() says besides ages, until a report comes or the next window begins.

@@ -146,8 +146,9 @@ class RuleReader {
           ScopeName(rule_.scope));
     if (rule_.summary.empty())
       return InvalidArgument("it has no summary; write what people are to read in one line");
-    if (rule_.scope != Scope::kGpu && rule_.group != Grouping::kSubject)
-      return Fail("group", "is for rules about GPUs alone");
+    const bool rack_of_node = rule_.scope == Scope::kNode && rule_.group == Grouping::kRack;
+    if (rule_.scope != Scope::kGpu && rule_.group != Grouping::kSubject && !rack_of_node)
+      return Fail("group", "is for rules about GPUs alone, and \"rack\" for those about nodes");
     return absl::OkStatus();
   }
 

@@ -7,10 +7,12 @@
 //   when = "bits(throttle, 0x68)"      expression.h
 //   for = "5m"                         so long without a break before it fires
 //   keep_firing = "10m"                so long not any more before it is resolved
-//   group = "job"                      gpu: one alert for a job (without one, for a node); node;
-//   gpu severity = "ticket"                page, ticket, note value = "gpu_temp_c" the number that
-//   is shown; "threshold" beside it summary = "..."                    {job}, {node}, {gpus},
-//   {value}, {QUANTITY} action = "..."                     what to do, in one sentence or two
+//   group = "job"                    one alert for a job (without one, for a node); node; gpu; rack
+//                                    (of GPUs or nodes; where no rack is known, for a node)
+//   severity = "ticket"              page, ticket, note
+//   value = "gpu_temp_c"             the number that is shown; "threshold" beside it
+//   summary = "..."                  {job}, {node}, {rack}, {gpus}, {value}, {QUANTITY}
+//   action = "..."                   what to do, in one sentence or two
 //   source = "..."                     who says so
 //   inhibited_by = ["node_silent"]   not told while one of these fires for the same node or job
 //   enabled = false
@@ -35,8 +37,8 @@ constexpr std::string_view SeverityName(Severity s) {
 }
 
 // What one alert is of.
-enum class Grouping : uint8_t { kJob, kNode, kGpu, kSubject };
-inline constexpr std::string_view kGroupingNames[] = {"job", "node", "gpu", "subject"};
+enum class Grouping : uint8_t { kJob, kNode, kGpu, kSubject, kRack };
+inline constexpr std::string_view kGroupingNames[] = {"job", "node", "gpu", "subject", "rack"};
 
 struct Rule {
   std::string name;

@@ -309,12 +309,24 @@ std::vector<alerts::Silence> Service::Silences() const {
   return engine_.Silences();
 }
 
-Status Service::Note(std::string_view id, std::string_view text, std::string_view by, bool close) {
+Status Service::Note(std::string_view id, const Report& report) {
   {
     const MutexLock lock(mutex_);
-    FW_RETURN_IF_ERROR(engine_.Note(id, text, by, close, Clock()));
+    FW_RETURN_IF_ERROR(engine_.Note(id, report, Clock()));
   }
   return Save();
+}
+
+void Service::SetRacks(std::shared_ptr<const Racks> racks) {
+  const MutexLock round(round_mutex_);
+  look_.SetRacks(racks);
+  const MutexLock lock(mutex_);
+  racks_ = std::move(racks);
+}
+
+std::shared_ptr<const Racks> Service::racks() const {
+  const MutexLock lock(mutex_);
+  return racks_;
 }
 
 std::optional<double> Service::BaselineOf(std::string_view job) const {

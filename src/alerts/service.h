@@ -68,7 +68,7 @@ class Service {
   StatusOr<std::string> Silence(alerts::Silence silence);
   Status Unsilence(std::string_view id);
   std::vector<alerts::Silence> Silences() const;
-  Status Note(std::string_view id, std::string_view text, std::string_view by, bool close);
+  Status Note(std::string_view id, const Report& report);
 
   struct Stats {
     EngineStats engine;
@@ -82,6 +82,10 @@ class Service {
   // Median OFU while kernels run over the job's last two hours, as rules see it (baseline_ofu);
   // nullopt = not known.
   std::optional<double> BaselineOf(std::string_view job) const;
+
+  // From the next round on. Threads: waits for a round that runs.
+  void SetRacks(std::shared_ptr<const Racks> racks);
+  std::shared_ptr<const Racks> racks() const;
 
   // A round now, on the caller's thread: tests do not wait.
   void RunOnce();
@@ -115,6 +119,7 @@ class Service {
   const query::Memory& memory_;
   mutable Mutex round_mutex_;  // one round, or one writing of the state; before mutex_
   Look look_ FW_GUARDED_BY(round_mutex_);
+  std::shared_ptr<const Racks> racks_ FW_GUARDED_BY(mutex_);  // those of look_
   Round round_ FW_GUARDED_BY(round_mutex_);
   uint64_t heard_ FW_GUARDED_BY(round_mutex_) = 0;  // of ApplicationIntake::News()
   Micros saved_ FW_GUARDED_BY(round_mutex_) = 0;

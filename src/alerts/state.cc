@@ -1,6 +1,7 @@
 // What a restart must not forget, as JSON: the file is written whole, beside the old one.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "alerts/engine.h"
@@ -87,7 +88,12 @@ void Write(const Alert& a, JsonWriter* json) {
     for (const auto& [ts, text] : a.*texts) json->BeginArray().Value(ts).Value(text).EndArray();
     json->EndArray();
   }
-  json->EndObject();
+  json->Key("marks").BeginArray();
+  for (const Mark& mark : a.marks) {
+    json->BeginArray().Value(mark.ts).Value(DeedName(mark.deed));
+    json->Value(mark.by).Value(mark.text).EndArray();
+  }
+  json->EndArray().EndObject();
 }
 
 // DataLoss: what stands there is no alert.
@@ -115,6 +121,14 @@ StatusOr<Alert> ReadAlert(const Json& json) {
     for (const Json& n : json[name].array())
       if (n.array().size() == 2)
         (a.*texts).emplace_back(n.array()[0].integer_or(0), n.array()[1].text());
+  // A state that was written before there were marks has none.
+  for (const Json& m : json["marks"].array()) {
+    if (m.array().size() != 4) continue;
+    const auto deed = std::ranges::find(kDeedNames, m.array()[1].text());
+    if (deed == std::end(kDeedNames)) continue;
+    a.marks.push_back({m.array()[0].integer_or(0), static_cast<Deed>(deed - std::begin(kDeedNames)),
+                       m.array()[2].text(), m.array()[3].text()});
+  }
   return a;
 }
 

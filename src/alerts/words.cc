@@ -44,6 +44,7 @@ std::string Filled(std::string_view text, const Rule& rule, const Alert& alert, 
     if (name == "job") return OrNotKnown(s.job);
     if (name == "user") return OrNotKnown(s.user);
     if (name == "node") return Some(s.nodes, "nodes");
+    if (name == "rack") return Some(s.racks, "racks");
     if (name == "gpus") return Some(s.gpus, "GPUs");
     if (name == "for") return FormatDuration(FloorTo(now - alert.since, kMicrosPerSecond));
     if (name == "value") return NumberInWords(alert.value, UnitOf(rule.value));

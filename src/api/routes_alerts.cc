@@ -139,14 +139,30 @@ Result OneAlert(const alerts::Service* service, std::string_view id) {
   return JsonResponse(std::move(body));
 }
 
+StatusOr<alerts::Deed> DeedOf(const std::string& name) {
+  const std::vector<std::string_view> names(std::begin(alerts::kDeedNames) + 1,
+                                            std::end(alerts::kDeedNames));
+  const auto at = std::ranges::find(names, name);
+  if (at != names.end()) return static_cast<alerts::Deed>(at - names.begin() + 1);
+  const std::string_view near = Nearest(name, names);
+  return InvalidArgument("\"did\" is \"{}\"; {}", Printable(name, 40),
+                         near.empty() ? fmt::format("known are {}", fmt::join(names, ", "))
+                                      : fmt::format("did you mean {}?", near));
+}
+
 Result Note(alerts::Service* service, const Call& call) {
   FW_RETURN_IF_ERROR(HasService(service));
-  FW_ASSIGN_OR_RETURN(const Json body, BodyOf(call, kAlertBody, {"text", "by", "close"}));
-  const std::string text = body["text"].text(), by = body["by"].text();
-  if (text.empty() || by.empty() || text.size() > 2000 || by.size() > 200)
+  FW_ASSIGN_OR_RETURN(const Json body, BodyOf(call, kAlertBody, {"text", "by", "did", "close"}));
+  alerts::Report report{
+      .text = body["text"].text(), .by = body["by"].text(), .close = body["close"].boolean()};
+  if (report.text.empty() || report.by.empty() || report.text.size() > 2000 ||
+      report.by.size() > 200)
     return InvalidArgument(
         "a note needs \"text\" (what was done, at most 2000 bytes) and \"by\" (who, at most 200)");
-  FW_RETURN_IF_ERROR(service->Note(call.name, text, by, body["close"].boolean()));
+  if (!body["did"].is_null()) {
+    FW_ASSIGN_OR_RETURN(report.deed, DeedOf(body["did"].text()));
+  }
+  FW_RETURN_IF_ERROR(service->Note(call.name, report));
   return OneAlert(service, call.name);
 }
 
@@ -230,7 +246,10 @@ Result ReplayRules(const query::Query& query, const alerts::Service* service, co
   const Arguments& args = call.args;
   FW_ASSIGN_OR_RETURN(const store::Window window, args.Window());
   alerts::ReplayOptions options{.window = window};
-  if (service != nullptr) options.rules = service->rules();
+  if (service != nullptr) {
+    options.rules = service->rules();
+    options.racks = service->racks();
+  }
   if (!call.request.body.empty()) {
     FW_ASSIGN_OR_RETURN(const Json body, BodyOf(call, kReplayBody, {"rules"}));
     FW_RETURN_IF_ERROR(alerts::AddRules(body["rules"].text(), "rules", &options.rules));
@@ -263,6 +282,25 @@ Result ReplayRules(const query::Query& query, const alerts::Service* service, co
   for (const Alert& alert : replayed.alerts) alerts::WriteJson(alert, &json);
   json.EndArray().EndObject();
   return JsonResponse(std::move(body));
+}
+
+// What was done to a job, by its alerts of which any is kept, the oldest first.
+void WriteMarks(const alerts::Service& service, std::string_view job, JsonWriter& json) {
+  struct Done {
+    alerts::Mark mark;
+    std::string alert;
+  };
+  std::vector<Done> done;
+  for (const Alert& alert : service.Alerts(/*resolved=*/true))
+    if (alert.subject.job == job)
+      for (const alerts::Mark& mark : alert.marks) done.push_back({mark, alert.id});
+  std::ranges::stable_sort(done, {}, [](const Done& d) { return d.mark.ts; });
+  json.Key("marks").BeginArray();
+  for (const auto& [mark, alert] : done) {
+    json.BeginObject().Field("ts", FormatTime(mark.ts)).Field("did", DeedName(mark.deed));
+    json.Field("by", mark.by).Field("text", mark.text).Field("alert", alert).EndObject();
+  }
+  json.EndArray();
 }
 
 // For recovery services: how a job is doing, in one answer.
@@ -302,6 +340,7 @@ Result JobHealth(const query::Memory& memory, const alerts::Service* service,
   }
   json.EndArray();
   WriteTexts(json, "suspect_nodes", suspects);
+  WriteMarks(*service, job->key, json);
   json.EndObject();
   return JsonResponse(std::move(body));
 }

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <limits>
 #include <optional>
 #include <utility>
@@ -66,14 +67,15 @@ void NarrowSeries::ForgetSilent(Micros now) {
   groups_ = std::move(groups);
 }
 
-uint64_t NarrowSeries::Deliver(absl::Span<const NarrowSample> samples, Micros ts, Micros now,
-                               absl::FunctionRef<bool(std::optional<Micros>)> credible,
-                               Newcomers* newcomers, Writer::Session* session) {
+NarrowSeries::Refused NarrowSeries::Deliver(absl::Span<const NarrowSample> samples, Micros ts,
+                                            Micros now,
+                                            absl::FunctionRef<bool(std::optional<Micros>)> credible,
+                                            Newcomers* newcomers, Writer::Session* session) {
   if (now >= next_sweep_) {
     if (next_sweep_ != 0) ForgetSilent(now);
     next_sweep_ = now + kForgotten / 10;
   }
-  uint64_t refused = 0;
+  Refused refused;
   for (const NarrowSample& sample : samples) {
     const uint64_t hash =
         absl::HashOf(absl::string_view(sample.name.data(), sample.name.size()),
@@ -81,12 +83,12 @@ uint64_t NarrowSeries::Deliver(absl::Span<const NarrowSample> samples, Micros ts
     auto it = series_.find(hash);
     if (it == series_.end()) {
       if (series_.size() >= limit_) {
-        ++refused;
+        ++refused.limits;
         continue;
       }
       const std::optional<Series> learned = Learn(sample, newcomers);
       if (!learned.has_value()) {
-        ++refused;
+        ++refused.limits;
         continue;
       }
       it = series_.emplace(hash, *learned).first;
@@ -94,9 +96,13 @@ uint64_t NarrowSeries::Deliver(absl::Span<const NarrowSample> samples, Micros ts
     it->second.seen = now;
     switch (it->second.use) {
       case Use::kRefused:
-        ++refused;
+        ++refused.limits;
         break;
       case Use::kStored:
+        if (!std::isfinite(sample.value)) {
+          ++refused.not_finite;
+          break;
+        }
         // A row of a time to come, or of long ago, would keep its file, or all names, from going.
         if (credible(sample.timestamp))
           Store(sample, sample.timestamp.value_or(ts), &it->second, session);

@@ -39,12 +39,16 @@ class NarrowSeries {
   // Series that were silent for so long are forgotten; looked for once in a tenth of it.
   static constexpr Micros kForgotten = kMicrosPerHour;
 
+  struct Refused {
+    uint64_t limits = 0;  // by limits on series and by the sender's budget
+    uint64_t not_finite =
+        0;  // not an application's after all (no job): the store has no such value
+  };
   // Hands on the samples of one scrape; `now` is monotonic. Those to be stored are left out where
-  // their own time is not `credible`, which counts them. Returns how many were refused by limits on
-  // series and by the sender's budget.
-  uint64_t Deliver(absl::Span<const telemetry::NarrowSample> samples, Micros ts, Micros now,
-                   absl::FunctionRef<bool(std::optional<Micros>)> credible, Newcomers* newcomers,
-                   Writer::Session* session);
+  // their own time is not `credible`, which counts them.
+  Refused Deliver(absl::Span<const telemetry::NarrowSample> samples, Micros ts, Micros now,
+                  absl::FunctionRef<bool(std::optional<Micros>)> credible, Newcomers* newcomers,
+                  Writer::Session* session);
 
  private:
   // What a series is: an id of the side table, a number that an application reports, or refused.

@@ -282,7 +282,7 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard, Newcomer
   Resolve(scrape, ts, now, newcomers);
   LinkInstances(scrape);
   Weighed weighed;
-  uint64_t narrow_refused = 0;
+  NarrowSeries::Refused narrow_refused;
   {
     Writer::Session session(writer_, shard);
     weighed = StampAndDeliver(scrape, ts, now, newcomers, &session);
@@ -295,7 +295,8 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard, Newcomer
                                      last_fed(), credible, newcomers, &session);
   }
   refused_now_[static_cast<size_t>(telemetry::Refusal::kNarrowLimit)] +=
-      narrow_refused - newcomers->refused()[static_cast<size_t>(NewThing::kSeries)];
+      narrow_refused.limits - newcomers->refused()[static_cast<size_t>(NewThing::kSeries)];
+  refused_now_[static_cast<size_t>(telemetry::Refusal::kNotFinite)] += narrow_refused.not_finite;
   for (size_t k = 0; k < kNewThings; ++k)
     refused_now_[static_cast<size_t>(IngestRefusal::kEntityBudget) + k] += newcomers->refused()[k];
   if (budgets_ != nullptr) {
@@ -306,7 +307,7 @@ TargetStats Source::Ingest(std::string_view body, Micros ts, int shard, Newcomer
     if (!within) Refuse(IngestRefusal::kSourceMemory);
   }
   TargetStats result = Count(scrape, weighed, ts);
-  result.come_again = weighed.rows == 0 && narrow_refused == scrape.narrow.size() &&
+  result.come_again = weighed.rows == 0 && narrow_refused.limits == scrape.narrow.size() &&
                       (newcomers->refused()[static_cast<size_t>(NewThing::kEntity)] +
                        newcomers->refused()[static_cast<size_t>(NewThing::kSeries)] +
                        refused_now_[static_cast<size_t>(IngestRefusal::kEntityLimit)]) > 0;

@@ -158,9 +158,12 @@ Status Server::Parts::Listen() {
                 listen, [this](const net::Request& r) { return api->AtOnce(r); },
                 [this](const net::Request& r) { return api->OnWorker(r); }, api->Uploads()));
   serving = http.get();
-  auto started = discovery::Discovery::Start(
-      options.targets,
-      [this](std::vector<net::ScrapeTarget> targets) { scraper->SetTargets(std::move(targets)); });
+  auto started =
+      discovery::Discovery::Start(options.targets, [this](std::vector<net::ScrapeTarget> targets) {
+        if (alert_service != nullptr)
+          alert_service->SetRacks(std::make_shared<const alerts::Racks>(targets));
+        scraper->SetTargets(std::move(targets));
+      });
   FW_RETURN_IF_ERROR(Annotate(started.status(), "cannot use the targets"));
   discovery = *std::move(started);
   if (!options.jobs_file.empty())

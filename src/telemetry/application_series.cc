@@ -16,6 +16,14 @@ constexpr std::string_view kJobLabels[] = {"flopwatch_job", "job_id",       "hpc
                                            "slurm.job.id",  "flopwatch.job"};
 constexpr size_t kMaxLabels = 64;
 
+// The name of the quantity: what follows what it is led by.
+std::string_view WithoutLead(std::string_view name) {
+  if (StartsWithIgnoringCase(name, kOwnPrefix)) return name.substr(kOwnPrefix.size());
+  for (std::string_view lead : kTrainPrefixes)
+    if (StartsWithIgnoringCase(name, lead)) return name.substr(lead.size());
+  return name;
+}
+
 }  // namespace
 
 bool MayBeApplicationName(std::string_view name) {
@@ -29,22 +37,18 @@ bool MayBeApplicationName(std::string_view name) {
          (key->field == ApplicationField::kMfu || key->field == ApplicationField::kHfu);
 }
 
+bool MayBeNotFiniteName(std::string_view name) {
+  if (!MayBeApplicationName(name)) return false;
+  const auto key = FindApplicationKey(WithoutLead(name));
+  return key.has_value() && MayBeNotFinite(key->field);
+}
+
 SeriesMeaning ReadApplicationSeries(std::string_view name, std::string_view labels,
                                     bool job_label_counts, ApplicationSeries* out) {
   if (!MayBeApplicationName(name)) return SeriesMeaning::kOther;
   const bool own = StartsWithIgnoringCase(name, kOwnPrefix);
   *out = {};
-  std::string_view rest = name;
-  if (own) {
-    rest.remove_prefix(kOwnPrefix.size());
-  } else {
-    for (std::string_view lead : kTrainPrefixes) {
-      if (StartsWithIgnoringCase(rest, lead)) {
-        rest.remove_prefix(lead.size());
-        break;
-      }
-    }
-  }
+  const std::string_view rest = WithoutLead(name);
   if (own && EqualsIgnoringCase(rest, "step")) {
     out->is_step = true;
   } else if (const auto key = FindApplicationKey(rest); key.has_value()) {

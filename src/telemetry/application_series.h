@@ -34,5 +34,8 @@ SeriesMeaning ReadApplicationSeries(std::string_view name, std::string_view labe
                                     bool job_label_counts, ApplicationSeries* out);
 // Cheap: whether the name can be one at all.
 bool MayBeApplicationName(std::string_view name);
+// Whether the name can be that of a quantity whose NaN and infinities are kept (MayBeNotFinite).
+// Prometheus' staleness marker is no such NaN: it says that there is no value (IsStaleMarker).
+bool MayBeNotFiniteName(std::string_view name);
 
 }  // namespace flopwatch::telemetry

@@ -9,6 +9,7 @@
 #include "base/prefetch.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "telemetry/application_series.h"
 #include "telemetry/entity_table.h"
 #include "telemetry/labels.h"
 #include "telemetry/sequence_cache.h"
@@ -138,7 +139,8 @@ struct ExpositionDecoder::Impl {
   bool Expect(const char* p, const char* limit, int attempt);
   void DecodeKnown(Line line);
   void DecodeUnknown(Line line);
-  bool ReadTail(std::string_view tail, Line line, Reading* out);
+  bool ReadTail(std::string_view tail, Line line, std::string_view name, Reading* out);
+  bool IsTaken(const Series& series, Line line, const Reading& reading);
   bool Resolve(Line line, Series* series, bool* cacheable);
   std::optional<FieldMatch> FindField(const LabelFacts& facts, Dialect dialect,
                                       uint16_t* narrow_as);
@@ -322,7 +324,8 @@ bool ExpositionDecoder::Impl::Expect(const char* p, const char* limit, int attem
 }
 
 // Reads what stands after the prefix: value, timestamp, exemplar. False = refused and counted.
-bool ExpositionDecoder::Impl::ReadTail(std::string_view tail, Line line, Reading* out) {
+bool ExpositionDecoder::Impl::ReadTail(std::string_view tail, Line line, std::string_view name,
+                                       Reading* out) {
   const auto refuse = [&](Refusal reason) {
     Refuse(reason, line.begin);
     return false;
@@ -341,11 +344,20 @@ bool ExpositionDecoder::Impl::ReadTail(std::string_view tail, Line line, Reading
   }
   if (!next.empty() && next[0] != '#')
     return refuse(Refusal::kMalformedLine);  // else an exemplar: not a sample
-  if (parsed.kind == ValueKind::kNotFinite) return refuse(Refusal::kNotFinite);
+  if (parsed.kind == ValueKind::kNotFinite &&
+      (std::isfinite(parsed.value) || !MayBeNotFiniteName(name)))
+    return refuse(Refusal::kNotFinite);
   if (parsed.kind == ValueKind::kBlank) return refuse(Refusal::kBlankSentinel);
   out->value = parsed.value;
   out->integer = parsed.integer;
   return true;
+}
+
+// What a name allows, a GPU's column does not: there is no NaN among the counters.
+bool ExpositionDecoder::Impl::IsTaken(const Series& series, Line line, const Reading& reading) {
+  if (std::isfinite(reading.value) || IsNarrow(series)) return true;
+  Refuse(Refusal::kNotFinite, line.begin);
+  return false;
 }
 
 // A line of the expected series with more behind its prefix than a plain number.
@@ -356,7 +368,8 @@ void ExpositionDecoder::Impl::DecodeKnown(Line line) {
   ++out_.stats.cache_hits;
   cache_.Advance();
   Reading r;
-  if (!ReadTail(tail, line, &r)) return;
+  const std::string_view name = text.substr(text.find_first_not_of(" \t"), series.name_length());
+  if (!ReadTail(tail, line, name, &r) || !IsTaken(series, line, r)) return;
   Accept(series, line.begin, r.value, r.integer, r.timestamp.has_value() ? &*r.timestamp : nullptr);
 }
 
@@ -378,7 +391,7 @@ void ExpositionDecoder::Impl::DecodeUnknown(Line line) {
   if (cache_.ExpectPrefix(prefix)) return DecodeKnown(line);
   ++out_.stats.slow_lines;
   Reading r;
-  if (!ReadTail(text.substr(text_->value_at), line, &r)) return;
+  if (!ReadTail(text.substr(text_->value_at), line, text_->name, &r)) return;
   if (IsBlankSentinel(r.value)) return Refuse(Refusal::kBlankSentinel, line.begin);
 
   Series series;
@@ -389,6 +402,7 @@ void ExpositionDecoder::Impl::DecodeUnknown(Line line) {
   series.name_and_mode = static_cast<uint16_t>(text_->name.size());
   if (!Resolve(line, &series, &cacheable)) return;
   if (cacheable) cache_.Learn(series, text_->name);
+  if (!IsTaken(series, line, r)) return;
   if (text_->quoted_name && IsNarrow(series)) {
     NarrowSample* const out =
         AddNarrow(series, line.begin, r.value, r.timestamp.has_value() ? &*r.timestamp : nullptr);

@@ -35,7 +35,7 @@ namespace flopwatch::telemetry {
 // `decode`'s output.
 enum class Refusal : uint8_t {
   kBlankSentinel,  // DCGM "no value" numbers and <<<NULL>>>
-  kNotFinite,      // NaN, +Inf, -Inf
+  kNotFinite,      // NaN, +Inf, -Inf, but of what MayBeNotFiniteName()
   kOutOfBounds,    // ratio above 1, GPU_UTIL above 100, negative
   kMalformedLine,
   kMalformedValue,

@@ -18,7 +18,7 @@ inline constexpr size_t kMaxWireLabels = 128;
 
 struct MetricPoint {
   Micros ts = 0;
-  double value = 0;  // finite
+  double value = 0;  // finite, but of what MayBeNotFiniteName(); never a staleness marker
 };
 
 // What a series is called. Views are valid during the callback that gets it.

@@ -11,8 +11,10 @@
 
 #include "base/json_read.h"
 #include "base/json_writer.h"
+#include "telemetry/application_series.h"
 #include "telemetry/protobuf.h"
 #include "telemetry/remote_write.h"
+#include "telemetry/value.h"
 
 namespace flopwatch::telemetry {
 namespace {
@@ -41,11 +43,12 @@ class Collector {
   void Give(std::string_view name, const Point& point, const Labels& resource) {
     if (name.empty()) {
       ++stats_.unnamed;
-    } else if ((point.flags & kNoRecordedValue) != 0 || !point.value.has_value()) {
+    } else if ((point.flags & kNoRecordedValue) != 0 || !point.value.has_value() ||
+               IsStaleMarker(*point.value)) {
       ++stats_.no_value;
     } else if (point.nanos == 0 || point.nanos > kMaxNanos) {
       ++stats_.no_time;
-    } else if (!std::isfinite(*point.value)) {
+    } else if (!std::isfinite(*point.value) && !MayBeNotFiniteName(name)) {
       ++stats_.not_finite;
     } else if (point.attributes.size() + resource.size() > kMaxWireLabels) {
       ++stats_.too_many_labels;
@@ -211,7 +214,7 @@ class JsonForm {
     const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), d);
     if (text.empty() || error != std::errc() || end != text.data() + text.size())
       return std::nullopt;
-    return d;
+    return d;  // "NaN", "Infinity" and "-Infinity" are numbers too (protobuf's JSON form)
   }
   static uint64_t Nanos(const Json& v) {
     const std::string text = v.text();

@@ -5,8 +5,10 @@
 #include <cmath>
 #include <protozero/pbf_writer.hpp>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "telemetry/application_series.h"
 #include "telemetry/protobuf.h"
 #include "telemetry/snappy_block.h"
 #include "telemetry/value.h"
@@ -86,11 +88,10 @@ class Decoder {
     const auto [millis, value] = ReadWireSample(series.get_message());
     if (IsStaleMarker(value)) {
       ++stats_.stale_markers;
-    } else if (!std::isfinite(value)) {
-      ++stats_.not_finite;
     } else if (millis <= 0 || millis > kMaxMillis) {
       ++stats_.bad_timestamps;
     } else {
+      any_not_finite_ |= !std::isfinite(value);
       series_.points.push_back({millis * kMicrosPerMilli, value});
     }
     return true;
@@ -98,6 +99,10 @@ class Decoder {
 
   void Give() {
     ++stats_.series;
+    // Labels may come after samples: only here it is known whose they are.
+    if (std::exchange(any_not_finite_, false) && !MayBeNotFiniteName(series_.name))
+      stats_.not_finite += std::erase_if(
+          series_.points, [](const MetricPoint& p) { return !std::isfinite(p.value); });
     if (series_.name.empty()) {
       ++stats_.unnamed_series;
     } else if (series_.labels.size() > kMaxWireLabels) {
@@ -111,6 +116,7 @@ class Decoder {
   absl::FunctionRef<void(const MetricSeries&)> give_;
   RemoteWriteStats& stats_;
   MetricSeries series_;  // used again
+  bool any_not_finite_ = false;
 };
 
 }  // namespace

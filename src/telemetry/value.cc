@@ -29,9 +29,14 @@ ParsedValue ParseValue(std::string_view token) {
   if (error == std::errc::result_out_of_range) {
     // from_chars does not say on which side; strtod gives infinity or the nearest denormal.
     v = std::strtod(std::string(token).c_str(), nullptr);
+    if (!std::isfinite(v)) {
+      out.kind = ValueKind::kNotFinite;
+      return out;
+    }
   }
   if (!std::isfinite(v)) {
     out.kind = ValueKind::kNotFinite;
+    out.value = v;
     return out;
   }
   out.kind = ValueKind::kNumber;

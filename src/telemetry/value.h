@@ -9,12 +9,15 @@
 
 namespace flopwatch::telemetry {
 
-// What a value token was. kNumber is finite.
+// What a value token was. kNumber is finite; kNotFinite is NaN or an infinity, or more than any
+// double holds.
 enum class ValueKind : uint8_t { kNumber, kNotFinite, kBlank, kMalformed };
 
 struct ParsedValue {
   ValueKind kind = ValueKind::kMalformed;
   bool integer = false;  // written without point and exponent
+  // Of kNotFinite: what the text names; 0 for a number that is beyond all doubles, which is no
+  // infinity.
   double value = 0;
 };
 

@@ -253,11 +253,43 @@ TEST(Engine, WhatAServiceDidClosesIt) {
   Engine e = EngineOf();
   Rounds(&e, 0, 60, {{1, 95}});
   const std::string id = e.Alerts(false)[0]->id;
-  ASSERT_TRUE(e.Note(id, "job restarted", "healer", true, At(61)).ok());
+  ASSERT_TRUE(e.Note(id, {.text = "job restarted", .by = "healer", .close = true}, At(61)).ok());
   EXPECT_THAT(e.Alerts(false), IsEmpty());
   EXPECT_EQ(e.Find(id)->ended, "closed by healer");
   EXPECT_THAT(e.Find(id)->notes[0].second, HasSubstr("job restarted"));
   EXPECT_THAT(Keys(e), ElementsAre("hot:firing", "hot:resolved"));
+}
+
+// What was done is marked, and outlives a restart of ours; where it did not help, the same alert
+// fires again.
+TEST(Engine, ARestartIsMarkedAndIsNoProof) {
+  Engine e = EngineOf();
+  Rounds(&e, 0, 60, {{1, 95}});
+  const std::string id = e.Alerts(false)[0]->id;
+  ASSERT_TRUE(e.Note(id, {.text = "looked", .by = "ann"}, At(61)).ok());
+  EXPECT_THAT(e.Find(id)->marks, IsEmpty());
+  ASSERT_TRUE(e.Note(id,
+                     {.text = "without n1", .by = "healer", .deed = Deed::kRestart, .close = true},
+                     At(62))
+                  .ok());
+  std::string state;
+  e.WriteState(&state);
+  Engine again = EngineOf();
+  ASSERT_TRUE(again.ReadState(state).ok());
+  const Alert* alert = again.Find(id);
+  ASSERT_THAT(alert->marks, SizeIs(1));
+  EXPECT_EQ(alert->marks[0].ts, At(62));
+  EXPECT_EQ(alert->marks[0].deed, Deed::kRestart);
+  EXPECT_EQ(alert->marks[0].by, "healer");
+  EXPECT_EQ(alert->marks[0].text, "without n1");
+  std::vector<std::string> history;
+  for (const auto& [ts, text] : alert->history) history.push_back(text);
+  EXPECT_THAT(history, ElementsAre("fires", "restart by healer", "resolved: closed by healer"));
+  Rounds(&again, 75, 150, {{1, 95}});
+  ASSERT_THAT(again.Alerts(false), SizeIs(1));
+  EXPECT_EQ(again.Alerts(false)[0]->id, id);
+  EXPECT_EQ(again.Find(id)->reopened, 1);
+  EXPECT_THAT(again.Find(id)->marks, SizeIs(1));
 }
 
 // A little: rounds wait. More: it goes on from there, and nothing is told twice or lost.

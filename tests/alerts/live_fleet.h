@@ -35,7 +35,8 @@ class LiveFleet {
  public:
   static constexpr int64_t kInterval = 15;
 
-  LiveFleet(int nodes, int gpus_of_each) : nodes_(nodes), gpus_(gpus_of_each) {
+  LiveFleet(int nodes, int gpus_of_each, std::vector<Rule> rules = ShippedRules())
+      : nodes_(nodes), gpus_(gpus_of_each) {
     ingest::PipelineOptions options;
     options.clock = [this] { return At(now_); };
     options.nominal_interval = kInterval * kMicrosPerSecond;
@@ -51,7 +52,7 @@ class LiveFleet {
                                       .applications = &side_->application};
     memory_ = std::make_unique<query::Memory>(std::move(sources));
     look_ = std::make_unique<Look>(memory_.get());
-    engine_ = std::make_unique<Engine>(ShippedRules(), EngineOptions{.grace = 0});
+    engine_ = std::make_unique<Engine>(std::move(rules), EngineOptions{.grace = 0});
     shown_.resize(static_cast<size_t>(nodes * gpus_of_each));
   }
   Shown& operator[](int gpu) { return shown_[static_cast<size_t>(gpu)]; }
@@ -85,6 +86,8 @@ class LiveFleet {
   }
   const query::Memory& memory() const { return *memory_; }
   Engine& engine() { return *engine_; }
+  Look& look() { return *look_; }
+  jobs::Books& books() { return side_->books; }
   Micros now() const { return At(now_); }
 
  private:
@@ -93,7 +96,7 @@ class LiveFleet {
     telemetry::ApplicationSample sample;
     sample.ts = At(now_);
     sample.span_ms = 60'000;
-    sample.step = step_ += says->steps;
+    sample.step = step_ += says->steps;  // 0: the same report again
     const double noise = 1 + static_cast<double>(now_ / 60 * 7 % 11 - 5) * 2e-3;
     sample[ApplicationField::kLoss] = says->loss * noise;
     sample[ApplicationField::kGradNorm] = says->grad_norm * noise;

@@ -187,6 +187,22 @@ TEST(Look, ALossThatIsNoNumber) {
   EXPECT_THAT(fleet.Firing(), IsEmpty());
 }
 
+// A metric says the same until the next step: one bad step of a slow job is one report.
+TEST(Look, ALossThatIsNoNumberAtOneStepThatIsReportedAgain) {
+  LiveFleet fleet(1, 4);
+  fleet.says = Says{};
+  fleet.Go(kHour);
+  fleet.says->loss = std::nan("");
+  fleet.Go(kMinute);
+  fleet.says->steps = 0;
+  fleet.Go(5 * kMinute);
+  EXPECT_THAT(fleet.Ever(), IsEmpty());
+  EXPECT_EQ(fleet.Value(Quantity::kJobNotFinite), 1);
+  fleet.says->steps = 10;
+  fleet.Go(2 * kMinute);
+  EXPECT_THAT(fleet.Firing(), SizeIs(1));
+}
+
 TEST(Look, ALossThatJumpsAndOneThatFalls) {
   LiveFleet fleet(1, 4);
   fleet.says = Says{.loss = 9};

@@ -6,7 +6,10 @@
 #include <gtest/gtest.h>
 #include <snappy.h>
 
+#include <bit>
 #include <boost/json.hpp>
+#include <cmath>
+#include <map>
 #include <string>
 
 #include "base/file.h"
@@ -387,6 +390,47 @@ TEST_F(ApplicationApiTest, ScrapedMetrics) {
   ASSERT_TRUE(ingest_->pipeline.Flush().ok());
   EXPECT_EQ(fake_.metrics.size(), 6u)
       << "node_load1, and the MFU of nobody: kept as any other metric";
+}
+
+// Kept of a job, as by the other ways; where nobody's job is named it is a metric like others, and
+// among those there is no NaN.
+TEST_F(ApplicationApiTest, LossesThatAreNoNumbersByMetrics) {
+  now_ = kStart + 2 * kMicrosPerHour;
+  const std::string body =
+      "flopwatch_app_loss{job=\"100\"} NaN\nflopwatch_app_grad_norm{job=\"100\"} +Inf\n"
+      "train_loss{instance=\"x\"} NaN\nnode_load1 3\n";
+  const auto result =
+      ingest_->pipeline.Ingest({"http://train:8000/metrics", "train"}, body, now_, 0);
+  EXPECT_THAT(result.refused, ::testing::ElementsAre(::testing::Pair("not_finite", 1)));
+  const int64_t ms = now_ / 1000;
+  std::string packed;
+  const std::string plain =
+      telemetry::Message()
+          .Inner(1, telemetry::SeriesV1(
+                        {{"__name__", "train_loss"}, {"instance", "w1:8000"}, {"job_id", "900"}},
+                        {{ms - 20'000, INFINITY},
+                         {ms - 10'000, std::bit_cast<double>(uint64_t{0x7ff0000000000002})}}))
+          .bytes;
+  snappy::Compress(plain.data(), plain.size(), &packed);
+  EXPECT_EQ(Post("/api/v1/write", packed, "application/x-protobuf").status, 204);
+  EXPECT_EQ(Post("/v1/metrics",
+                 telemetry::OtlpGauge("train.loss", {{"job_id", "901"}},
+                                      static_cast<uint64_t>(now_ - kSecond) * 1000, std::nan(""))
+                     .bytes,
+                 "application/x-protobuf")
+                .status,
+            200);
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
+  std::map<std::string, std::string> said;
+  for (const ApplicationSample& s : fake_.said) {
+    said[fake_.claims.at(s.claim).job] +=
+        fmt::format("{} {};", s[ApplicationField::kLoss].value_or(-1),
+                    s[ApplicationField::kGradNorm].value_or(-1));
+  }
+  EXPECT_THAT(said, ::testing::ElementsAre(::testing::Pair("100", "nan inf;"),
+                                           ::testing::Pair("900", "inf -1;"),
+                                           ::testing::Pair("901", "nan -1;")));
+  EXPECT_EQ(fake_.metrics.size(), 1u) << "node_load1";
 }
 
 TEST_F(ApplicationApiTest, RemoteWrite) {

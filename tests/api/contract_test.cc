@@ -60,6 +60,36 @@ class ContractTest : public ApiTest {
   const boost::json::value document_ = boost::json::parse(Doc("openapi.json"));
 };
 
+// What a recovery service did stands with the job as well, where it asks how the job is doing.
+TEST_F(ContractTest, ARestartIsMarkedWithTheJob) {
+  const auto alerts = alerts_->Alerts(false);
+  const auto of_job = std::ranges::find_if(
+      alerts, [](const alerts::Alert& alert) { return alert.subject.job == "100"; });
+  ASSERT_NE(of_job, alerts.end());
+  const auto marks = [&] {
+    const net::Response r = api_->Handle(MakeRequest("GET", "/api/v1/jobs/100/health"));
+    const std::string_view body = r.Body();
+    return boost::json::parse(boost::json::string_view(body.data(), body.size()))
+        .at("marks")
+        .as_array();
+  };
+  EXPECT_TRUE(marks().empty());
+  net::Request note = MakeRequest("POST", "/api/v1/alerts/" + of_job->id + "/notes");
+  note.body = R"({"text": "without n1", "by": "healer", "did": "restrat"})";
+  EXPECT_THAT(std::string(api_->Handle(note).Body()),
+              ::testing::HasSubstr("did you mean restart?"));
+  EXPECT_TRUE(marks().empty());
+  note.body = R"({"text": "without n1", "by": "healer", "did": "restart"})";
+  EXPECT_EQ(api_->Handle(note).status, 200);
+  ASSERT_EQ(marks().size(), 1u);
+  const boost::json::value mark = marks()[0];
+  EXPECT_EQ(mark.at("ts").as_string(), FormatTime(now_));
+  EXPECT_EQ(mark.at("did").as_string(), "restart");
+  EXPECT_EQ(mark.at("by").as_string(), "healer");
+  EXPECT_EQ(mark.at("text").as_string(), "without n1");
+  EXPECT_EQ(mark.at("alert").as_string(), of_job->id);
+}
+
 TEST_F(ContractTest, TheServedDocumentIsTheFile) {
   EXPECT_EQ(OpenApiDocument(), Doc("openapi.json"));
   EXPECT_EQ(Get("/openapi.json").Body(), Doc("openapi.json"));
@@ -242,8 +272,9 @@ TEST_F(ContractTest, RealAnswersFitTheirSchemas) {
   fits("GET", "/api/v1/alerts/none", "/api/v1/alerts/{id}", 404);
   fits("GET", "/api/v1/alerts/rules", "/api/v1/alerts/rules", 200);
   fits("POST", alert + "/notes", "/api/v1/alerts/{id}/notes", 200,
-       R"({"text": "restarted", "by": "healer", "close": true})");
-  fits("POST", alert + "/notes", "/api/v1/alerts/{id}/notes", 400, R"({"text": "restarted"})");
+       R"({"text": "without n1", "by": "healer", "did": "restart", "close": true})");
+  fits("POST", alert + "/notes", "/api/v1/alerts/{id}/notes", 400,
+       R"({"text": "x", "by": "healer", "did": "restrat"})");
   fits("POST", "/api/v1/silences", "/api/v1/silences", 200,
        R"({"matchers": ["job=100"], "owner": "ann", "for": "2h"})");
   fits("POST", "/api/v1/silences", "/api/v1/silences", 400,

@@ -151,11 +151,17 @@ def main():
           health["suspect_nodes"] == ["n1"], f"{health}")
     urllib.request.urlopen(urllib.request.Request(
         f"{process[0].url}/api/v1/alerts/{listed[0]['id']}/notes",
-        b'{"text": "fan replaced", "by": "healer", "close": true}',
+        b'{"text": "fan replaced", "by": "healer", "did": "restart", "close": true}',
         {"Content-Type": "application/json"})).read()
     one = process[0].json("/api/v1/alerts/" + listed[0]["id"])
     check(one["state"] == "resolved" and one["notes"][0]["text"] == "healer: fan replaced",
           f"{one}")
+    # The restart is marked with the job, and a kill forgets it no more than the rest.
+    process[0].kill9()
+    process[0] = server()
+    marks = process[0].json("/api/v1/jobs/7/health")["marks"]
+    check([(m["did"], m["by"], m["text"], m["alert"]) for m in marks] ==
+          [("restart", "healer", "fan replaced", listed[0]["id"])], f"{marks}")
 
     # The replay of what was stored: the same GPUs, within its interval of 15 s.
     pushing.set()

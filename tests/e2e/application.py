@@ -107,5 +107,23 @@ until(lambda: server.sql(reports)[0]["n"] == 4, "four samples")
 metrics = server.get("/metrics")
 check('flopwatch_application_samples_total{source="remote_write",result="accepted"} 3' in metrics,
       "counted by source")
+
+# --- a run that has diverged, by each way of metrics: NaN is kept, a staleness marker is none ---
+bits = lambda b: struct.unpack("<d", struct.pack("<Q", b))[0]
+nan, stale = bits(0x7FF8000000000001), bits(0x7FF0000000000002)
+for at, value in ((now - 20_000, 2.5), (now - 10_000, nan), (now - 5_000, stale)):
+    status, _ = post(server, "/api/v1/write",
+                     snappy(series({"__name__": "train_loss", "job_id": "902"}, at, value)),
+                     "application/x-protobuf", "snappy")
+    check(status == 204, f"remote write answered {status}")
+point = (field(7, attribute(b"job_id", b"903")) + b"\x19" +
+         struct.pack("<Q", (now - 5000) * 1_000_000) + b"\x21" + struct.pack("<d", float("-inf")))
+request = field(1, field(2, field(2, field(1, b"train.grad_norm") + field(5, field(1, point)))))
+post(server, "/v1/metrics", request, "application/x-protobuf")
+post(server, "/api/v1/push/w1", b'flopwatch_app_loss{job="904"} NaN\nnode_load1 NaN\n')
+said = ("SELECT job, string_agg(coalesce(loss, grad_norm)::VARCHAR, ' ' ORDER BY ts) AS said "
+        "FROM application_samples WHERE job IN ('902', '903', '904') GROUP BY job ORDER BY job")
+until(lambda: [r["said"] for r in server.sql(said)] == ["2.5 nan", "-inf", "nan"],
+      "losses that are no numbers, and no staleness marker")
 check(server.stop() == 0, "clean stop")
 print(f"{cycles} kills, {total} acknowledged reports, none lost and none twice")

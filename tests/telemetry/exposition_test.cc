@@ -4,6 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <limits>
+
 #include "decoding_fixture.h"
 #include "telemetry/labels.h"
 
@@ -167,6 +170,31 @@ TEST_F(ExpositionTest, NotFinite) {
     EXPECT_THAT(Decode(fmt::format("{}{{UUID=\"U\"}} {}\n", kTpa, value)).refused,
                 ElementsAre(Pair("not_finite", 1)))
         << value;
+  }
+}
+
+// A run that has diverged says so: of loss and gradient norm what is no number is kept, in each
+// scrape, and of nothing else.
+TEST_F(ExpositionTest, LossesThatAreNoNumbers) {
+  ExpositionDecoder decoder(&registry_, "n");
+  for (const char* value : {"2.5", "NaN", "nan 1735787045000", "2.5"}) {
+    const std::string body = fmt::format(
+        "flopwatch_app_loss{{job=\"7\"}} {0}\n  train_grad_norm{{job_id=\"7\"}} {0}\n", value);
+    const DecodedScrape& got = decoder.Decode(body);
+    ASSERT_EQ(got.narrow.size(), 2u) << value;
+    for (const NarrowSample& sample : got.narrow)
+      EXPECT_EQ(std::isnan(sample.value), *value != '2') << sample.name << ' ' << value;
+  }
+  EXPECT_EQ(decoder.Decode("{\"train.loss\",job_id=\"7\"} -Inf\n").narrow[0].value,
+            -std::numeric_limits<double>::infinity());
+  for (const char* line :
+       {"flopwatch_app_loss{job=\"7\"} 1e999",  // a number, though none that a double holds
+        "flopwatch_app_mfu{job=\"7\"} NaN", "flopwatch_app_step{job=\"7\"} NaN", "node_load1 NaN",
+        "train_loss{gpu=\"0\",UUID=\"U\",Hostname=\"n\"} NaN"}) {  // a column of a GPU
+    const Plain p = Decode(std::string(line) + "\n");
+    EXPECT_THAT(p.refused, ElementsAre(Pair("not_finite", 1))) << line;
+    EXPECT_THAT(p.narrow, IsEmpty()) << line;
+    EXPECT_THAT(p.rows, IsEmpty()) << line;
   }
 }
 

@@ -71,6 +71,30 @@ TEST(RemoteWriteTest, VersionOne) {
   EXPECT_EQ(got.stats.bad_timestamps, 1u);
 }
 
+// The marker that a series ended is a NaN too, by its bits no value. Of other NaNs and infinities
+// those of a loss are kept, wherever in the message its name stands.
+TEST(RemoteWriteTest, LossesThatAreNoNumbersAreNoStalenessMarkers) {
+  const double stale = std::bit_cast<double>(uint64_t{0x7ff0000000000002});
+  const double ordinary = std::bit_cast<double>(uint64_t{0x7ff8000000000001});  // Go's math.NaN()
+  Message request, name_last;
+  request.Inner(1, SeriesV1({{"__name__", "train_loss"}, {"job_id", "7"}},
+                            {{1000, 2.5}, {2000, ordinary}, {3000, INFINITY}, {4000, stale}}));
+  name_last.Inner(2, Message().Double(1, -INFINITY).Number(2, 1000))
+      .Inner(2, Message().Double(1, stale).Number(2, 2000))
+      .Inner(1, Message().Bytes(1, "__name__").Bytes(2, "flopwatch_app_grad_norm"));
+  request.Inner(1, name_last);
+  request.Inner(1, SeriesV1({{"__name__", "flopwatch_app_mfu"}}, {{1000, ordinary}, {2000, .5}}));
+  const Got got = Remote(Snappy(request.bytes));
+  ASSERT_TRUE(got.status.ok()) << got.status;
+  EXPECT_EQ(got.text,
+            "train_loss{job_id=\"7\"} 2.5 1000\ntrain_loss{job_id=\"7\"} nan 2000\n"
+            "train_loss{job_id=\"7\"} inf 3000\nflopwatch_app_grad_norm -inf 1000\n"
+            "flopwatch_app_mfu 0.5 2000\n");
+  EXPECT_EQ(got.stats.stale_markers, 2u);
+  EXPECT_EQ(got.stats.not_finite, 1u);
+  EXPECT_EQ(got.stats.samples, 5u);
+}
+
 TEST(RemoteWriteTest, VersionTwo) {
   Message request;
   for (const char* symbol : {"", "__name__", "loss", "job_id", "7"}) request.Bytes(4, symbol);
@@ -185,6 +209,36 @@ TEST(OtlpTest, TheJsonFormSaysTheSame) {
   EXPECT_FALSE(DecodeOtlpMetrics(
                    "\x0a\xff", [](const MetricSeries&) {}, &stats)
                    .ok());
+}
+
+TEST(OtlpTest, LossesThatAreNoNumbers) {
+  const auto told = [](std::string_view name, double value) {
+    std::string text;
+    OtlpStats stats;
+    const Message request = OtlpGauge(name, {}, 1'500'000'000'000'000'000, value);
+    EXPECT_TRUE(DecodeOtlpMetrics(
+                    request.bytes, [&](const MetricSeries& s) { text += TextOf(s); }, &stats)
+                    .ok());
+    return fmt::format("{}{} refused, {} without a value", text, stats.rejected(), stats.no_value);
+  };
+  EXPECT_EQ(told("train.loss", std::nan("")),
+            "{\"train.loss\"} nan 1500000000000\n0 refused, 0 without a value");
+  EXPECT_EQ(told("flopwatch_app_grad_norm", INFINITY),
+            "flopwatch_app_grad_norm inf 1500000000000\n0 refused, 0 without a value");
+  EXPECT_EQ(told("train.loss", std::bit_cast<double>(uint64_t{0x7ff0000000000002})),
+            "0 refused, 1 without a value");
+  EXPECT_EQ(told("train.mfu", std::nan("")), "1 refused, 0 without a value");
+  // The JSON form of protobuf has words for them.
+  std::string text;
+  OtlpStats stats;
+  ASSERT_TRUE(DecodeOtlpMetricsJson(
+                  R"({"resourceMetrics":[{"scopeMetrics":[{"metrics":[{"name":"train.loss",
+                  "gauge":{"dataPoints":[
+                  {"timeUnixNano":"1500000000000000000","asDouble":"NaN"},
+                  {"timeUnixNano":"1500000001000000000","asDouble":"-Infinity"}]}}]}]}]})",
+                  [&](const MetricSeries& s) { text += TextOf(s); }, &stats)
+                  .ok());
+  EXPECT_EQ(text, "{\"train.loss\"} nan 1500000000000\n{\"train.loss\"} -inf 1500000001000\n");
 }
 
 TEST(OtlpTest, Responses) {

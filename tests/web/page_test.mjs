@@ -629,6 +629,28 @@ await test('A job shows its alerts, those that wait too', async () => {
   assert.equal(rows.length, 2);
   assert.match(rows[0], /^ticketfiring/);
   assert.match(rows[1], /^ticketpending/);
+  const marks = page.locator('section:has(h2:has-text("Restarts and drains"))');
+  assert.match(await marks.textContent(), /restart by healer: without <gpu003> \(its alert\)/);
+  assert.equal(await marks.locator('a').getAttribute('href'), '/alerts/a2');
+  // Drawn where it was, in each chart of the job.
+  const plots = page.locator('.plot');
+  for (const label of await plots.evaluateAll((all) => all.map((p) => p.ariaLabel)))
+    assert.match(label, /; restart at /);
+  const drawn = await plots.first().evaluate((plot) => {
+    const canvas = plot.querySelector('canvas');
+    const { width, height } = canvas;
+    const { data } = canvas.getContext('2d').getImageData(0, 0, width, height);
+    const probe = document.createElement('i');
+    probe.style.color = 'var(--warn)';
+    document.body.append(probe);
+    const [r, g, b] = getComputedStyle(probe).color.match(/\d+/g).map(Number);
+    probe.remove();
+    let dots = 0;
+    for (let at = 0; at < data.length; at += 4)
+      if (data[at] === r && data[at + 1] === g && data[at + 2] === b && data[at + 3] > 200) ++dots;
+    return dots;
+  });
+  assert.ok(drawn > 20, `the restart is ${drawn} dots in the chart`);
   await page.click('[aria-label="Alerts of this job"] a >> nth=0');
   await page.waitForURL(/\/alerts\/a2$/);
   check();

@@ -487,6 +487,7 @@ function alert(id, state, more, subject) {
     silenced_by: null,
     inhibited_by: null,
     notes: [],
+    marks: [],
     history: state === 'pending' ? [] : [{ ts: iso(now - 2700), text: 'fires' }],
     ...more,
     subject: {
@@ -665,6 +666,15 @@ function answer(url, scenario, silences) {
     );
 
   if (/^(alerts|silences)/.test(path)) return alertAnswer(path, q, scenario, silences);
+  if (/^jobs\/.*\/health$/.test(path)) {
+    const restarted = path === 'jobs/2115002/health';
+    const text = 'without <gpu003>';
+    return {
+      marks: restarted
+        ? [{ ts: iso(now - 900), did: 'restart', by: 'healer', text, alert: 'a2' }]
+        : [],
+    };
+  }
   if (path === 'sql') return sql();
   if (path === 'reasons') return { reasons: kReasons };
   if (path === 'divergence')

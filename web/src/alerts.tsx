@@ -1,7 +1,7 @@
 // What pages with alerts have in common: an alert's row, its marks, how many fire, and the form of
 // a silence.
 import { useState } from 'preact/hooks';
-import { Alert, Alerts, ApiError, apiUrl, postJson, Severity, Silence } from './api';
+import { Alert, Alerts, ApiError, apiUrl, JobMark, postJson, Severity, Silence } from './api';
 import { count, duration, fixed, localInput, percent, unit } from './format';
 import { refreshNow, useApi } from './live';
 import { alertPath, jobPath, link } from './route';
@@ -131,6 +131,25 @@ export function JobAlerts({ job }: { job: string }) {
         rows={rows}
         rowKey={(a) => a.state + a.id}
       />
+    </Section>
+  );
+}
+
+// What somebody, mostly a recovery service, did to a job because of its alerts.
+export function JobMarks({ marks }: { marks: JobMark[] }) {
+  if (marks.length === 0) return null;
+  return (
+    <Section title="Restarts and drains">
+      <ol class="history">
+        {marks.map((m) => (
+          <li key={m.ts + m.alert}>
+            <When time={m.ts} />{' '}
+            <span>
+              {m.did} by {m.by}: {m.text} (<a href={link(alertPath(m.alert))}>its alert</a>)
+            </span>
+          </li>
+        ))}
+      </ol>
     </Section>
   );
 }

@@ -538,6 +538,21 @@ export interface Alert {
   inhibited_by: string | null;
   notes: { ts: string; text: string }[];
   history: { ts: string; text: string }[];
+  marks: { ts: string; did: 'restart' | 'drain'; by: string; text: string }[];
+}
+
+// What was done to a job, and with which alert that was said.
+export interface JobMark {
+  ts: string;
+  did: 'restart' | 'drain';
+  by: string;
+  text: string;
+  alert: string;
+}
+
+// What a recovery service asks; the page reads its marks.
+export interface JobHealth {
+  marks: JobMark[];
 }
 
 export interface Alerts {

@@ -17,6 +17,12 @@ export interface Line {
   dash?: number[];
 }
 
+// Something that happened, drawn as a line over the height of the picture.
+export interface ChartMark {
+  at: number; // Unix seconds
+  text: string;
+}
+
 interface Props {
   ts: number[];
   stepS: number;
@@ -31,6 +37,7 @@ interface Props {
   ratio?: boolean;
   fromZero?: boolean;
   axisText: (value: number) => string;
+  marks?: ChartMark[];
 }
 
 const kShortestWindowS = 120;
@@ -77,6 +84,28 @@ function chooseWindow(from: number, to: number): void {
   navigate(withQuery({ from: iso(start), to: iso(end), offset: null }));
 }
 
+const inWindow = ({ marks = [], from, to }: Props): ChartMark[] =>
+  marks.filter((m) => m.at >= from && m.at <= to);
+
+function drawMarks(u: uPlot, props: Props, color: string): void {
+  const { left, top, width, height } = u.bbox;
+  const { ctx } = u;
+  ctx.save();
+  ctx.strokeStyle = color;
+  ctx.lineWidth = Math.max(1, Math.round(devicePixelRatio));
+  ctx.setLineDash([3 * devicePixelRatio, 3 * devicePixelRatio]);
+  for (const mark of inWindow(props)) {
+    // On whole dots: between two it would be a smear.
+    const at = Math.min(Math.max(u.valToPos(mark.at, 'x', true), left), left + width);
+    const x = Math.round(at) + (ctx.lineWidth % 2) / 2;
+    ctx.beginPath();
+    ctx.moveTo(x, top);
+    ctx.lineTo(x, top + height);
+    ctx.stroke();
+  }
+  ctx.restore();
+}
+
 export function Chart(props: Props) {
   const box = useRef<HTMLDivElement>(null);
   const legend = useRef<HTMLDivElement>(null);
@@ -107,6 +136,7 @@ export function Chart(props: Props) {
     if (!element) return;
     const muted = property('muted');
     const grid = property('grid');
+    const warn = property('warn');
     const font = `11px ${property('font')}`;
     const points = { show: (_: uPlot, k: number) => isolated(latest.current.lines[k - 1]?.values) };
     const u = new uPlot(
@@ -180,6 +210,7 @@ export function Chart(props: Props) {
         ],
         hooks: {
           setCursor: [showValues],
+          draw: [(self) => drawMarks(self, latest.current, warn)],
           setSelect: [
             (self) => {
               if (self.select.width < 4) return;
@@ -209,6 +240,11 @@ export function Chart(props: Props) {
   useEffect(() => {
     plot.current?.setData([props.ts, ...props.lines.map((l) => l.values)] as uPlot.AlignedData);
   }, [props.ts, props.from, props.to, ...props.lines.map((l) => l.values)]);
+
+  const marked = inWindow(props)
+    .map((m) => `${m.at} ${m.text}`)
+    .join();
+  useEffect(() => plot.current?.redraw(false), [marked]);
 
   return (
     <figure class="chart">
@@ -248,13 +284,15 @@ function isolated(values: Column | undefined): boolean {
   );
 }
 
-function summary({ lines }: Props): string {
-  return lines
+function summary(props: Props): string {
+  const marks = inWindow(props).map((m) => `; ${m.text} at ${moment(m.at * 1000)}`);
+  return props.lines
     .map((line) => {
       const known = line.values.filter((v): v is number => v !== null);
       if (known.length === 0) return `${line.name}: no data`;
       const [low, high] = [Math.min(...known), Math.max(...known)];
       return `${line.name} between ${line.text(low)} and ${line.text(high)}`;
     })
-    .join('; ');
+    .join('; ')
+    .concat(...marks);
 }

@@ -1,6 +1,6 @@
 // One usage object as a headline, as tiles, as charts, as CSV.
 import { Series, TimeWindow, Usage } from './api';
-import { Chart } from './chart';
+import { Chart, ChartMark } from './chart';
 import { Cell } from './csv';
 import {
   energy,
@@ -224,8 +224,16 @@ export function SeriesTable({ series }: { series: Series }) {
 }
 
 // What the other charts stand on: how much of the GPU-time is known, and how much there was.
-function BasisCharts({ series, window }: { series: Series; window: TimeWindow }) {
-  const frame = { ts: series.ts, stepS: series.step_s, ...bounds(window) };
+function BasisCharts({
+  series,
+  window,
+  marks,
+}: {
+  series: Series;
+  window: TimeWindow;
+  marks?: ChartMark[];
+}) {
+  const frame = { ts: series.ts, stepS: series.step_s, ...bounds(window), marks };
   return (
     <div class="charts two">
       <Chart
@@ -308,12 +316,14 @@ export function UsageCharts({
   series,
   window,
   file,
+  marks,
 }: {
   series: Series;
   window: TimeWindow;
   file: string;
+  marks?: ChartMark[];
 }) {
-  const frame = { ts: series.ts, stepS: series.step_s, ...bounds(window), height: 150 };
+  const frame = { ts: series.ts, stepS: series.step_s, ...bounds(window), height: 150, marks };
   return (
     <Section
       title="Over time"
@@ -396,7 +406,7 @@ export function UsageCharts({
           ]}
         />
       </div>
-      <BasisCharts series={series} window={window} />
+      <BasisCharts series={series} window={window} marks={marks} />
       <SeriesTable series={series} />
     </Section>
   );

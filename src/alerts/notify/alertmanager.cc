@@ -46,6 +46,7 @@ class Alertmanager final : public Receiver {
     // Of a job's alert nodes grow while it fires: in the labels they would make another alert of
     // it.
     if (a.group.starts_with("node ") && s.nodes.size() == 1) json->Field("node", s.nodes[0]);
+    if (a.group.starts_with("rack ") && s.racks.size() == 1) json->Field("rack", s.racks[0]);
     json->EndObject().Key("annotations").BeginObject().Field("summary", a.summary);
     json->Field("action", a.action).Field("condition", a.condition);
     const auto joined = [&](std::string_view name, const std::vector<std::string>& list) {

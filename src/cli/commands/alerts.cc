@@ -78,6 +78,10 @@ std::string AlertLines(const Json& alerts) {
     out += "  " + a["summary"].text() + "\n";
     if (a["state"].text() == "firing" && !a["action"].is_null())
       out += Wrap(a["action"].text(), 96, "    ", "    ");
+    for (const Json& mark : a["marks"].array())
+      out += Wrap(fmt::format("{} by {} at {}: {}", mark["did"].text(), mark["by"].text(),
+                              mark["ts"].text(), mark["text"].text()),
+                  96, "    ", "    ");
     std::string last = a["rule"].text() + ", " + a["id"].text();
     if (!a["owner"].is_null()) last += ", for the " + a["owner"].text();
     if (!silenced.empty()) last += ", silenced by " + silenced;

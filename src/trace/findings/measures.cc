@@ -356,6 +356,27 @@ Interval RankMeasures::OwnPart(Row call) const {
   return {waited == own_begin_.end() ? events.ts[call] : waited->second, events.end(call)};
 }
 
+bool RankMeasures::HostCouldKeepAhead(const IntervalSet& spared) const {
+  return Length(Subtract(Intersect(host_busy, windows), spared)) - ProfilerCost() < busy_time;
+}
+
+IntervalSet RankMeasures::UntilAhead(const IntervalSet& from) const {
+  // A host that is ahead has some milliseconds of work in the queue; one that is not has at times
+  // as much as the last long kernel took.
+  constexpr Nanos kLead = 1'000'000;
+  IntervalSet out;
+  bool behind = false;
+  size_t next = 0;
+  for (const IdleGap& gap : gaps) {
+    while (next < from.size() && from[next].end <= gap.at.begin) ++next;
+    const bool after_wait = next < from.size() && from[next].begin < gap.at.end;
+    const Row call = gap.next == kNoRow ? kNoRow : events.launch[gap.next];
+    behind = after_wait || (behind && call != kNoRow && gap.at.begin - events.ts[call] < kLead);
+    if (behind) out.push_back(gap.at);
+  }
+  return out;
+}
+
 Measures::Measures(const AnalysisInput& input) : input_(input), ranks_(input.ranks().size()) {
   ForEachOnThreads(ranks_.size(), std::min(input.options().threads, 64), [&](size_t i) {
     ranks_[i] = std::make_unique<RankMeasures>(*input.ranks()[i]);

@@ -110,6 +110,13 @@ struct RankMeasures {
   bool FromGraph(Row gpu_row) const;  // launched by a CUDA graph
   const CollectiveDetail* CollectiveOf(
       Row r) const;  // of a kernel: its own, or of the operator that launched it
+  // Whether the host would keep ahead of the GPU if it never waited and without the calls in
+  // `spared`: then the idle time after a wait
+  // is the wait's doing until the host is ahead again, and else the host is slow by itself.
+  bool HostCouldKeepAhead(const IntervalSet& spared = {}) const;
+  // The idle gaps from each of `from` (by time) on, until the host has a lead again: work that was
+  // launched long before the GPU had run dry.
+  IntervalSet UntilAhead(const IntervalSet& from) const;
   // Nanoseconds of the whole GPU that SMs without a block are worth within `set`, all kernels that
   // run at the same time added up: what a small grid leaves, others may fill.
   double EmptySmTime(const IntervalSet& set) const;

@@ -203,12 +203,14 @@ class Attributor {
       const Row owner = owned[i].first;
       std::string_view why;
       uint32_t counted = kNone;
+      bool product = false;
       if (counted_below[owner]) {
         why = "moves data around a product that is counted";
       } else {
         const auto& [index, reason] = CountOf(owner);
         counted = index;
         why = reason == kNone ? std::string_view() : std::string_view(out_.reasons[reason]);
+        product = index == kNone;
         // Where a profiler dropped the product itself, its FLOPs over what is left of it would be
         // absurd.
         const bool whole = std::any_of(owned.begin() + static_cast<ptrdiff_t>(i),
@@ -221,7 +223,7 @@ class Attributor {
       }
       if (counted == kNone) {
         const uint32_t reason = Reason(std::string(why));
-        for (; i < j; ++i) out_.uncounted.push_back({owned[i].second, reason});
+        for (; i < j; ++i) out_.uncounted.push_back({owned[i].second, reason, product});
         continue;
       }
       CountedCall call{counted, static_cast<uint32_t>(out_.kernels.size()), 0};

@@ -35,6 +35,7 @@ struct Attribution {
   struct Uncounted {
     Row kernel = kNoRow;
     uint32_t reason = 0;
+    bool product = false;  // of an operator that has a rule, which could not count it
   };
   std::vector<Uncounted> uncounted;
   std::vector<std::string> reasons;

@@ -8,8 +8,7 @@ namespace {
 
 StatusOr<FlopsCount> GroupedMm(const OpInputs& in, const OpInputs*) {
   const Shape *a = in.tensor(0), *b = in.tensor(1);
-  if (a == nullptr || b == nullptr)
-    return NotCounted("sizes were not recorded, or the list of them was cut");
+  if (a == nullptr || b == nullptr) return NotCounted(kNoSizes);
   const int64_t packed = in.type(0).find("Float4") != std::string_view::npos ? 2 : 1;
   std::optional<int64_t> flops;
   if (a->size() == 2 && b->size() == 3 && (*a)[1] == (*b)[1]) {  // [T,K] x [G,K,N]: rows in groups

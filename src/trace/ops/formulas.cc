@@ -11,8 +11,8 @@ constexpr int64_t kMaxFlops = int64_t{1} << 62;
 
 struct Registry {
   Registry() {
-    for (const auto& family :
-         {GemmRules(), ConvolutionRules(), AttentionRules(), GroupedRules(), NpuRules()}) {
+    for (const auto& family : {GemmRules(), ConvolutionRules(), AttentionRules(), GroupedRules(),
+                               NpuRules(), InductorRules(), ServingRules()}) {
       for (const FlopsRule& rule : family) {
         all.push_back(&rule);
         by_name.emplace(rule.op, &rule);
@@ -43,7 +43,7 @@ __int128 SumOfCut(int64_t n, int64_t c, int64_t most) {
 
 const FlopsRule* FindFlopsRule(std::string_view op) {
   const auto it = Rules().by_name.find(op);
-  return it == Rules().by_name.end() ? nullptr : it->second;
+  return it == Rules().by_name.end() ? FindInductorRule(op) : it->second;
 }
 
 std::span<const FlopsRule* const> AllFlopsRules() { return Rules().all; }

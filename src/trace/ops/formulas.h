@@ -25,7 +25,7 @@ struct FlopsCount {
 };
 
 struct FlopsRule {
-  std::string_view op;       // whole name: "aten::addmm"
+  std::string_view op;       // whole name: "aten::addmm"; of a template how its names begin
   std::string_view formula;  // what the tables show
   // FailedPrecondition says what was not recorded or does not fit. `parent`: the arguments of the
   // operator around it, where needs_parent.
@@ -57,6 +57,11 @@ std::span<const FlopsRule> ConvolutionRules();
 std::span<const FlopsRule> AttentionRules();
 std::span<const FlopsRule> GroupedRules();
 std::span<const FlopsRule> NpuRules();
+std::span<const FlopsRule> InductorRules();
+std::span<const FlopsRule> ServingRules();
+// The rule of a Triton template, whose names end in what it fuses and a number; nullptr of another
+// name.
+const FlopsRule* FindInductorRule(std::string_view op);
 
 // Score pairs of one head: for query i of `queries`, keys j < keys with i + offset - left <= j <= i
 // + offset + right; a side without a value has no bound. Closed form.

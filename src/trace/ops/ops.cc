@@ -52,6 +52,7 @@ struct UncountedGroup {
   int64_t count = 0;
   Nanos time = 0;
   OfuSum ofu;
+  bool product = false;
 };
 
 class Analysis {
@@ -229,6 +230,7 @@ class Analysis {
       UncountedGroup& group = here[{e.name[u.kernel], op, u.reason}];
       ++group.count;
       group.time += e.dur[u.kernel];
+      group.product |= u.product;
       if (!counters.empty()) group.ofu += counters.Over(e.ts[u.kernel], e.end(u.kernel));
     }
     for (const auto& [key, part] : here) {
@@ -237,6 +239,7 @@ class Analysis {
       group.count += part.count;
       group.time += part.time;
       group.ofu += part.ofu;
+      group.product |= part.product;
     }
   }
 
@@ -412,6 +415,7 @@ class Analysis {
       row.time_share = Ratio(group.time, report_.compute_ns).value_or(0);
       row.ofu = group.ofu.Ofu();
       row.ofu_samples = group.ofu.samples;
+      row.product = group.product;
       report_.uncounted.push_back(std::move(row));
     }
     std::ranges::sort(report_.uncounted, [](const UncountedKernel& a, const UncountedKernel& b) {

@@ -124,6 +124,7 @@ struct UncountedKernel {
   Nanos time_ns = 0;
   double time_share = 0;  // of all compute kernel time
   std::string reason;     // "no rule: not a matrix product", "sizes were not recorded", ...
+  bool product = false;   // of an operator that multiplies and whose FLOPs could not be counted
   std::optional<double> ofu;
   int64_t ofu_samples = 0;
 };

@@ -17,6 +17,7 @@ namespace flopwatch::trace {
 namespace {
 
 constexpr size_t kUncountedLines = 8;
+constexpr size_t kNamedProducts = 3;
 
 // The columns of a wide table that a report has room for, in this order.
 Table Picked(const Table& table, std::initializer_list<std::string_view> names) {
@@ -125,6 +126,13 @@ void ReportOperators(const StatusOr<OpsReport>& ops, size_t operators, TraceRepo
     out->operators.missing =
         "not computable: no operator's FLOPs are known; record shapes (record_shapes=True), or "
         "see below what was not counted";
+  for (const UncountedKernel& u : ops->uncounted) {
+    if (!u.product) continue;
+    out->uncounted_products.share += u.time_share;
+    if (out->uncounted_products.names.size() < kNamedProducts)
+      out->uncounted_products.names.push_back(
+          fmt::format("{} ({})", u.op_name.empty() ? u.kernel_name : u.op_name, u.reason));
+  }
   for (const std::string& note : ops->notes)
     out->operator_note += (out->operator_note.empty() ? "" : " ") + note;
   for (const RankOps& rank : ops->ranks) {

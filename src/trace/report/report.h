@@ -66,6 +66,13 @@ struct ReportStep {
   TimeSplit time;   // over the step's window
 };
 
+// Operators that multiply and whose FLOPs could not be counted, over all ranks: they count as
+// nothing in MFU.
+struct UncountedProducts {
+  double share = 0;                // of the time of compute kernels
+  std::vector<std::string> names;  // the longest three, with the reason
+};
+
 // Kernels whose class is a guess from words in their names (KernelKind::guessed), over all ranks.
 struct GuessedKernels {
   double share = 0;                // of the time of all GPU work, durations added up
@@ -86,6 +93,7 @@ struct TraceReport {
   int64_t steps_left_out = 0;
   TimeSplit total;  // sums over ranks
   GuessedKernels guessed;
+  UncountedProducts uncounted_products;
   std::vector<std::string> parts_missing;  // sentences: a file that is cut, ranks that are not here
   // One clock: spans of the ranks lie over each other and the ends of their collectives agree, so
   // the picture may show them on one axis.

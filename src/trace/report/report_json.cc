@@ -96,6 +96,10 @@ std::string ReportJson(const TraceReport& r) {
   json.BeginArray();
   for (const std::string& name : r.guessed.names) json.Value(name);
   json.EndArray().EndObject();
+  json.Key("uncounted_products").BeginObject().Field("share", r.uncounted_products.share);
+  json.Key("names").BeginArray();
+  for (const std::string& name : r.uncounted_products.names) json.Value(name);
+  json.EndArray().EndObject();
   json.Key("ranks").BeginArray();
   for (const ReportRank& k : r.ranks) {
     json.BeginObject().Field("rank", k.rank).Field("rank_known", k.rank_known);

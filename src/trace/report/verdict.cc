@@ -75,6 +75,15 @@ std::string Sentence(std::string text) {
   return text;
 }
 
+// Where products count as nothing, MFU is too low, and the reader must know.
+std::string UncountedProductsText(const TraceReport& r) {
+  constexpr double kWorthSaying = 0.01;
+  if (r.uncounted_products.share < kWorthSaying) return "";
+  return fmt::format(" {} of compute time is in products that could not be counted: {}.",
+                     Percent(r.uncounted_products.share),
+                     fmt::join(r.uncounted_products.names, ", "));
+}
+
 // The MFU of the lowest rank to that of the highest, where FLOPs are counted at all.
 std::string MfuSentence(const TraceReport& r) {
   std::optional<double> low, high, coverage;
@@ -84,12 +93,16 @@ std::string MfuSentence(const TraceReport& r) {
     high = std::max(high.value_or(*k.mfu_span), *k.mfu_span);
     coverage = std::min(coverage.value_or(*k.flops_coverage), *k.flops_coverage);
   }
-  if (!low || *high <= 0) return "";
+  if (!low || *high <= 0) {
+    const std::string products = UncountedProductsText(r);
+    return products.empty() ? "" : "MFU is not computable." + products;
+  }
   const std::string value = *high - *low < 0.0005
                                 ? Percent(*low)
                                 : fmt::format("{} to {}", Percent(*low), Percent(*high));
   return fmt::format("MFU over that time was {}, with the FLOPs of {}{} of compute time counted.",
-                     value, r.ranks.size() > 1 ? "at least " : "", Percent(*coverage));
+                     value, r.ranks.size() > 1 ? "at least " : "", Percent(*coverage)) +
+         UncountedProductsText(r);
 }
 
 // No finding does not mean no loss: what none of them explains of the idle time is said.

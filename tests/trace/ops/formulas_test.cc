@@ -211,6 +211,36 @@ TEST(Formulas, GroupedProducts) {
   EXPECT_EQ(Exact("aten::_grouped_mm", "[[8, 16, 64], [8, 64, 32]]"), 524'288);  // 2*8*16*64*32
 }
 
+// Templates as PyTorch 2.11 recorded them on an H200 (tests/gpu, templates_of_triton), and with the
+// bias first, where Inductor puts it.
+TEST(Formulas, TemplatesOfTorchCompile) {
+  EXPECT_EQ(
+      Exact("triton_tem_fused_mm_1", "[[2048, 8192], [8192, 4096], [2048, 4096], [], [], []]"),
+      137'438'953'472);  // 2*2048*8192*4096
+  EXPECT_EQ(Exact("triton_tem_fused_addmm_relu_12", "[[32], [16, 64], [64, 32], [16, 32]]"),
+            65'536);  // 2*16*64*32
+  EXPECT_EQ(Exact("triton_tem_fused__scaled_mm_0", "[[8, 8], [8, 8], [], [], [8, 8]]"), 1024);
+  EXPECT_EQ(Exact("triton_tem_fused_bmm_0", "[[4, 16, 64], [4, 64, 32], [4, 16, 32]]"), 262'144);
+  // [4, 8] x [8, 8] and [8, 8] x [8, 4] both fit: which is it?
+  EXPECT_TRUE(Refused("triton_tem_fused_mm_3", "[[4, 8], [8, 8], [8, 2], [4, 8], [8, 2]]"));
+  EXPECT_TRUE(Refused("triton_tem_fused_mm_3", "[[4, 8], [8, 8], []]"));
+  EXPECT_TRUE(Refused("triton_tem_fused_add_mm_0", "[[4, 8], [8, 8], [4, 8]]"));
+  EXPECT_TRUE(Refused("triton_tem_fused_flex_attention_0", "[[2, 16, 64, 32], [2, 16, 64, 32]]"));
+  EXPECT_TRUE(Refused("triton_tem_fused_convolution_0", "[[2, 3, 8, 8], [4, 3, 3, 3]]"));
+  EXPECT_EQ(FindFlopsRule("triton_poi_fused_add_mm_0"), nullptr);
+}
+
+TEST(Formulas, ExpertsOfServingEngines) {
+  // Two of 8 experts a token, gated: 2 * 10 tokens * 2 * (64 * 256 up and gate + 128 * 64 down).
+  constexpr const char* kGated = "[[10, 64], [8, 256, 64], [8, 64, 128], [10, 2], [10, 2]]";
+  EXPECT_EQ(Exact("vllm::outplace_fused_experts", kGated), 2 * 10 * 2 * (64 * 256 + 128 * 64));
+  EXPECT_EQ(Exact("sglang::inplace_fused_experts", kGated), 2 * 10 * 2 * (64 * 256 + 128 * 64));
+  // Weights of four bits, two in a byte: the sizes no longer say what is multiplied.
+  EXPECT_TRUE(
+      Refused("vllm::inplace_fused_experts", "[[10, 64], [8, 256, 32], [8, 64, 64], [10, 2]]"));
+  EXPECT_TRUE(Refused("vllm::unified_attention_with_output", "[[10, 8, 64], [10, 8, 64]]"));
+}
+
 TEST(Formulas, TorchNpu) {
   EXPECT_EQ(Exact("npu::npu_quant_matmul_gelu", "[[512, 512], [512, 1280]]"), 671'088'640);
   EXPECT_EQ(Exact("npu::npu_all_gather_base_mm", "[[64, 32], [32, 16], [], []]",

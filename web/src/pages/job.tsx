@@ -1,6 +1,6 @@
 // One job: what it got out of its GPUs, over time, and which GPU is the odd one.
-import { JobAlerts } from '../alerts';
-import { apiUrl, JobDetail, JobGpu, JobNote } from '../api';
+import { JobAlerts, JobMarks } from '../alerts';
+import { apiUrl, JobDetail, JobGpu, JobHealth, JobNote } from '../api';
 import { Cell } from '../csv';
 import { fixed, gpuHours, percent, shortModel, shortUuid, unit } from '../format';
 import { useApi } from '../live';
@@ -369,6 +369,8 @@ export function JobPage({ job }: { job: string }) {
     apiUrl(`jobs/${encodeURIComponent(job)}`, timesOf(query)),
     { main: true },
   );
+  const health = useApi<JobHealth>(apiUrl(`jobs/${encodeURIComponent(job)}/health`));
+  const marks = health.data?.marks ?? [];
   return (
     <>
       <nav class="crumbs" aria-label="Breadcrumb">
@@ -442,10 +444,12 @@ export function JobPage({ job }: { job: string }) {
                 <Notes notes={data.notes} />
               </div>
               <JobAlerts job={j.job} />
+              <JobMarks marks={marks} />
               <UsageCharts
                 series={data.series}
                 window={data.window}
                 file={`job-${j.job.replace(/[^\w.-]/g, '_')}`}
+                marks={marks.map((m) => ({ at: Date.parse(m.ts) / 1000, text: m.did }))}
               />
               <Gpus data={data} />
             </>

@@ -24,6 +24,7 @@ struct Calls {
   std::vector<PerStep> per_step;  // by index of the trace's steps
   int64_t count = 0;
   std::vector<Interval> time, time_of_first;  // cudaFree waits for the GPU first: not that
+  std::vector<Interval> whole;                // with that
   TopNames names;
   Row longest = kNoRow;
 };
@@ -37,6 +38,7 @@ Calls CallsOf(const RankMeasures& m, size_t from) {
   for (Row r = 0; r < e.size(); ++r) {
     if (e.step[r] == kNoStep || m.CallOf(r) != CallKind::kAllocate) continue;
     const Interval own = m.OwnPart(r);
+    c.whole.push_back({e.ts[r], e.end(r)});
     if (from > 0 && e.step[r] == m.steps[0]) c.time_of_first.push_back(own);
     if (!steady[static_cast<size_t>(e.step[r])]) continue;
     PerStep& p = c.per_step[static_cast<size_t>(e.step[r])];
@@ -84,6 +86,7 @@ RankCheck AllocStorm(const RankMeasures& m) {
     const IntervalSet under = Clip(calls_time, gap.at.begin, gap.at.end);
     if (!under.empty()) open.push_back({under.front().begin, gap.at.end});
   }
+  if (m.HostCouldKeepAhead(Merge(std::move(c.whole)))) open = Union(open, m.UntilAhead(open));
   open = Subtract(open, m.loader);
   Finding f = FindingOf(m, fmt::format("{} allocations from the driver a steady step",
                                        NumberText(static_cast<double>(c.count) / counted)));
@@ -101,7 +104,7 @@ RankCheck AllocStorm(const RankMeasures& m) {
   SetGain(
       &f, m, Length(open),
       "idle time from when what was launched before had ended, under these calls and to the next "
-      "work");
+      "work, and until the host is ahead again where it could be");
   PointTo(&f, m, {e.ts[c.longest], e.end(c.longest)});
   f.advice =
       "Let the caching allocator keep memory (PYTORCH_CUDA_ALLOC_CONF=expandable_segments:True), "

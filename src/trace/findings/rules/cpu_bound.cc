@@ -1,4 +1,5 @@
-// cpu-bound: the GPU is idle more than 30 % of the time, more than half of the gaps on its streams
+// cpu-bound: the GPU is idle more than 30 % of the time (10 % where nothing that the trace shows
+// could be the reason), more than half of the gaps on its streams
 // end with work that was launched only after the stream had run dry (host wait), and the launching
 // threads neither wait nor load data in more than 80 % of the idle time. What they do is shown by
 // their operators and calls, or by nothing: Python between operators is not recorded without
@@ -11,8 +12,24 @@
 
 namespace flopwatch::trace::rules {
 
-constexpr double kCpuBoundIdleShare = 0.30, kHostWaitShare = 0.50, kBusyShare = 0.80;
+constexpr double kCpuBoundIdleShare = 0.30, kUnseenIdleShare = 0.10, kHostWaitShare = 0.50,
+                 kBusyShare = 0.80;
 constexpr size_t kLookedAt = 200;  // longest gaps whose covering operator is named
+
+namespace {
+
+// A pause of one step (the profiler's start among them) is no way of working.
+bool InHalfOfTheSteps(const RankMeasures& m, const IntervalSet& unseen) {
+  size_t with = 0;
+  for (const int32_t s : m.steps) {
+    const Step& step = m.rank.steps[static_cast<size_t>(s)];
+    with += static_cast<double>(LengthWithin(unseen, step.begin, step.end)) >
+            kUnseenIdleShare * static_cast<double>(step.end - step.begin);
+  }
+  return !m.has_steps || 2 * with >= m.steps.size();
+}
+
+}  // namespace
 
 RankCheck CpuBound(const RankMeasures& m) {
   if (m.gpu.empty()) return CannotCheck("no GPU work in the trace");
@@ -23,10 +40,12 @@ RankCheck CpuBound(const RankMeasures& m) {
   const Nanos rest = Length(Subtract(m.idle_rest, m.profiler));
   IntervalSet unseen = Subtract(Subtract(m.idle_rest, m.profiler), m.host_busy);
   unseen = Subtract(unseen, Union(m.waiting, Union(m.output, m.collection)));
+  if (!InHalfOfTheSteps(m, unseen)) unseen.clear();
   const IntervalSet host = Union(covered, unseen);
   const double busy = rest > 0 ? static_cast<double>(Length(host)) / rest : 0;
   const bool shown = Length(covered) >= Length(unseen);
-  if (m.idle_rest_share <= kCpuBoundIdleShare || host_wait <= kHostWaitShare || busy <= kBusyShare)
+  if (m.idle_rest_share <= (shown ? kCpuBoundIdleShare : kUnseenIdleShare) ||
+      host_wait <= kHostWaitShare || busy <= kBusyShare)
     return Nothing();
 
   std::vector<Interval> gaps(m.idle_rest.begin(), m.idle_rest.end());

@@ -13,35 +13,6 @@ namespace flopwatch::trace::rules {
 constexpr double kSyncsPerStep = 10, kSyncTimeShare = 0.10, kSyncIdleShare = 0.05;
 // What a single wait a step is followed by (a checkpoint, the next batch) is not its doing.
 constexpr double kLeastPerStep = 3;
-// A host that is ahead has some milliseconds of work in the queue; one that is not has at times as
-// much as the last long kernel took.
-constexpr Nanos kLead = 1'000'000;
-
-namespace {
-
-// Whether the host would keep ahead of the GPU if it never waited: then the idle time after a wait
-// is the wait's doing until the host is ahead again, and else the host is slow by itself.
-bool HostCouldKeepAhead(const RankMeasures& m) {
-  return Length(Intersect(m.host_busy, m.windows)) - m.ProfilerCost() < m.busy_time;
-}
-
-// The idle gaps from each of `from` (by time) on, until the host has a lead again: work that was
-// launched long before the GPU had run dry.
-IntervalSet UntilAhead(const RankMeasures& m, const IntervalSet& from) {
-  IntervalSet out;
-  bool behind = false;
-  size_t next = 0;
-  for (const IdleGap& gap : m.gaps) {
-    while (next < from.size() && from[next].end <= gap.at.begin) ++next;
-    const bool after_wait = next < from.size() && from[next].begin < gap.at.end;
-    const Row call = gap.next == kNoRow ? kNoRow : m.events.launch[gap.next];
-    behind = after_wait || (behind && call != kNoRow && gap.at.begin - m.events.ts[call] < kLead);
-    if (behind) out.push_back(gap.at);
-  }
-  return out;
-}
-
-}  // namespace
 
 RankCheck SyncStorm(const RankMeasures& m) {
   const EventTable& e = m.events;
@@ -74,8 +45,8 @@ RankCheck SyncStorm(const RankMeasures& m) {
   const bool few = m.PerStep(static_cast<double>(drained)) < kLeastPerStep;
   if (!many && (few || m.Share(wait) <= kSyncTimeShare || idle_share < kSyncIdleShare))
     return Nothing();
-  if (HostCouldKeepAhead(m))
-    after = Subtract(Union(right_after, UntilAhead(m, right_after)), m.loader);
+  if (m.HostCouldKeepAhead())
+    after = Subtract(Union(right_after, m.UntilAhead(right_after)), m.loader);
   Finding f = FindingOf(m, fmt::format("{} blocking calls a step leave the GPU without work",
                                        NumberText(m.PerStep(static_cast<double>(drained)))));
   AddCount(&f, "draining_syncs_per_step", m.PerStep(static_cast<double>(drained)),
