@@ -104,8 +104,8 @@ TEST_F(MailTest, APageIsMailedAtOnceAndOnce) {
 }
 
 TEST_F(MailTest, TicketsAreOneDigestAPersonAndDay) {
-  for (const auto& [id, user] : {std::pair("a", "ann"), {"b", "bo"}, {"c", "ann"}, {"d", ""},
-                                 {"e", "x\r\nBcc: y"}})
+  for (const auto& [id, user] :
+       {std::pair("a", "ann"), {"b", "bo"}, {"c", "ann"}, {"d", ""}, {"e", "x\r\nBcc: y"}})
     ASSERT_TRUE(Send(TransitionOf(id, Severity::kTicket, user)).ok());
   now_ = At(8 * 3600 - 1);
   ASSERT_TRUE(mail_->Due({}).ok());

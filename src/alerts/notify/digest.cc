@@ -53,9 +53,8 @@ std::string AddLine(std::string_view what, const std::string& to, absl::CivilDay
 }
 
 std::string DayLine(std::string_view what, const std::string& to, absl::CivilDay day, Micros now) {
-  return LineOf(what, to, [&](JsonWriter& json) {
-    json.Field("day", DayText(day)).Field("at", now);
-  });
+  return LineOf(what, to,
+                [&](JsonWriter& json) { json.Field("day", DayText(day)).Field("at", now); });
 }
 
 std::string MailedLine(const std::string& key, Micros at) {
@@ -232,9 +231,8 @@ Status DigestBook::Add(const std::string& to, absl::CivilDay day, const DigestEn
     FirstOpen(others_, &day);
     return Write(AddLine("more", others_, day, entry), entry.at);
   }
-  const bool room =
-      digest == nullptr || digest->entries.size() < kMostOfDigest ||
-      std::ranges::count(digest->entries, entry.alert, &DigestEntry::alert) > 0;
+  const bool room = digest == nullptr || digest->entries.size() < kMostOfDigest ||
+                    std::ranges::count(digest->entries, entry.alert, &DigestEntry::alert) > 0;
   const bool counted_only = !room || waiting_ >= kMostDigestKeys;
   return Write(AddLine(counted_only ? "more" : "add", to, day, entry), entry.at);
 }

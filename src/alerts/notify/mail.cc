@@ -1,6 +1,6 @@
-// Mail through SMTP or sendmail: a page at once, everything else in one digest a person and day. A
-// ticket counts as taken when it is in the book of digests, which is on disk; a kill between sending
-// and noting repeats one mail under the same Message-ID.
+// Mail through SMTP or sendmail: a page at once, everything else in one digest a person and day.
+// A ticket counts as taken when it is in the book of digests, which is on disk; a kill between
+// sending and noting repeats one mail under the same Message-ID.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -33,7 +33,8 @@ struct MailWay {
 
 Status NoMailUrl(const std::string& url, std::string_view why) {
   return InvalidArgument(
-      "the receiver mail cannot use \"{}\": {}; write smtp://HOST:PORT, smtps://HOST:PORT, sendmail "
+      "the receiver mail cannot use \"{}\": {}; write smtp://HOST:PORT, smtps://HOST:PORT, "
+      "sendmail "
       "or sendmail:FILE",
       Printable(url, 100), why);
 }
@@ -71,10 +72,10 @@ StatusOr<MailWay> WayOf(const ReceiverOptions& o) {
                                              "0123456789-._:") != std::string_view::npos)
     return NoMailUrl(o.url, "no valid host");
   way.server.host = rest;
-  way.server.tls = tls                               ? net::SmtpTls::kAtOnce
+  way.server.tls = tls                             ? net::SmtpTls::kAtOnce
                    : o.mail.starttls == "required" ? net::SmtpTls::kRequired
                    : o.mail.starttls == "never"    ? net::SmtpTls::kNever
-                                                     : net::SmtpTls::kOffered;
+                                                   : net::SmtpTls::kOffered;
   way.server.ca_file = o.ca_file;
   way.server.user = o.mail.user;
   way.server.password = o.mail.password;
@@ -131,8 +132,7 @@ class Mail final : public Receiver {
                               .date = now,
                               .body = DigestBody(digest)},
                              stop);
-    if (sent.ok() || absl::IsInvalidArgument(sent))
-      FW_RETURN_IF_ERROR(book_.Sent(to, day, now));
+    if (sent.ok() || absl::IsInvalidArgument(sent)) FW_RETURN_IF_ERROR(book_.Sent(to, day, now));
     return sent;
   }
 
@@ -212,9 +212,9 @@ class Mail final : public Receiver {
     // It wants a text as files have it.
     for (const char c : text)
       if (c != '\r') limits.input += c;
-    FW_ASSIGN_OR_RETURN(const ProgramOutput output,
-                        RunProgram({way_.sendmail, "-i", "-f", mail.from, "--", mail.to}, {},
-                                   limits, stop));
+    FW_ASSIGN_OR_RETURN(
+        const ProgramOutput output,
+        RunProgram({way_.sendmail, "-i", "-f", mail.from, "--", mail.to}, {}, limits, stop));
     if (output.exit_code == 0) return absl::OkStatus();
     const std::string said = Printable(output.errors, 200);
     if (std::ranges::count(kExitsForEver, output.exit_code) > 0)
@@ -225,9 +225,8 @@ class Mail final : public Receiver {
   static std::string Counted(const Digest& digest) {
     std::string out;
     for (const Severity severity : {Severity::kPage, Severity::kTicket, Severity::kNote}) {
-      const auto n = std::ranges::count_if(digest.entries, [&](const DigestEntry& e) {
-        return !e.over && e.severity == severity;
-      });
+      const auto n = std::ranges::count_if(
+          digest.entries, [&](const DigestEntry& e) { return !e.over && e.severity == severity; });
       if (n > 0)
         out += fmt::format("{}{} {}{}", out.empty() ? "" : ", ", n, SeverityName(severity),
                            n == 1 ? "" : "s");

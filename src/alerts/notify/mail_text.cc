@@ -41,9 +41,8 @@ std::string Unstructured(std::string_view name, std::string_view text) {
   for (size_t at = 0; at < plain.size();) {
     const size_t end = std::min(plain.find(' ', at + 1), plain.size());
     // A line of blanks alone would end the header for some readers.
-    const bool fold =
-        column + end - at > kColumns && at > 0 && plain[at] == ' ' && end - at > 1 &&
-        out.find_last_not_of(' ') != std::string::npos;
+    const bool fold = column + end - at > kColumns && at > 0 && plain[at] == ' ' && end - at > 1 &&
+                      out.find_last_not_of(' ') != std::string::npos;
     if (fold) {
       out += "\r\n";
       column = 0;
@@ -127,8 +126,7 @@ std::string Listed(const std::vector<std::string>& names) {
   std::string out;
   for (size_t k = 0; k < std::min(names.size(), kMostListed); ++k)
     out += (k == 0 ? "" : ", ") + Printable(names[k], 100);
-  if (names.size() > kMostListed)
-    out += fmt::format(" and {} more", names.size() - kMostListed);
+  if (names.size() > kMostListed) out += fmt::format(" and {} more", names.size() - kMostListed);
   return out;
 }
 
@@ -137,9 +135,9 @@ std::string Where(const Alert& a) {
   std::vector<std::string> ranks;
   for (const int32_t rank : s.ranks) ranks.push_back(fmt::format("{}", rank));
   const std::pair<std::string_view, std::string> lines[] = {
-      {"cluster", s.cluster},     {"partition", s.partition}, {"account", s.account},
-      {"user", s.user},           {"workflow", s.workflow},   {"job", s.job},
-      {"ranks", Listed(ranks)},   {"racks", Listed(s.racks)}, {"nodes", Listed(s.nodes)},
+      {"cluster", s.cluster},   {"partition", s.partition}, {"account", s.account},
+      {"user", s.user},         {"workflow", s.workflow},   {"job", s.job},
+      {"ranks", Listed(ranks)}, {"racks", Listed(s.racks)}, {"nodes", Listed(s.nodes)},
       {"GPUs", Listed(s.gpus)}};
   std::string out;
   for (const auto& [name, text] : lines)
@@ -160,8 +158,8 @@ std::string Numbers(const Alert& a) {
   for (const Evidence& e : a.evidence) widest = std::max(widest, e.quantity.size());
   std::string out;
   for (const Evidence& e : a.evidence)
-    out += fmt::format("  {:<{}}  {}\n", Printable(e.quantity, 60), widest,
-                       InWords(e.value, e.unit));
+    out +=
+        fmt::format("  {:<{}}  {}\n", Printable(e.quantity, 60), widest, InWords(e.value, e.unit));
   if (!a.condition.empty()) out += Paragraph("  condition:", a.condition, 13);
   return out;
 }
@@ -185,9 +183,9 @@ std::string WriteMail(const MailText& mail, const TimeZone& zone) {
   const std::string domain = mail.from.substr(mail.from.rfind('@') + 1);
   const std::string body = Visible(mail.body, /*keep_lines=*/true);
   const bool plain = IsAscii(body) && !HasLongLine(body);
-  std::string out = fmt::format(
-      "Date: {}\r\nFrom: flopwatch <{}>\r\nTo: <{}>\r\nMessage-ID: <{}@{}>\r\n",
-      MailDate(mail.date, zone), mail.from, mail.to, mail.id, domain);
+  std::string out =
+      fmt::format("Date: {}\r\nFrom: flopwatch <{}>\r\nTo: <{}>\r\nMessage-ID: <{}@{}>\r\n",
+                  MailDate(mail.date, zone), mail.from, mail.to, mail.id, domain);
   if (!mail.answers.empty())
     out += fmt::format("In-Reply-To: <{0}@{1}>\r\nReferences: <{0}@{1}>\r\n", mail.answers, domain);
   out += fmt::format("Subject: {}\r\n", Unstructured("Subject", mail.subject));

@@ -8,6 +8,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -211,6 +212,56 @@ Status SetLogLevelOf(Context& context) {
   return absl::OkStatus();
 }
 
+// Nullopt: the configuration names no way for mail.
+StatusOr<std::optional<alerts::ReceiverOptions>> MailOptionsOf(Context& context) {
+  alerts::ReceiverOptions o{.kind = "mail"};
+  alerts::MailOptions& mail = o.mail;
+  FW_ASSIGN_OR_RETURN(o.url, context.Config("alerts.mail"));
+  if (o.url.empty()) return std::nullopt;
+  FW_ASSIGN_OR_RETURN(mail.from, context.Config("alerts.mail_from"));
+  FW_ASSIGN_OR_RETURN(mail.operators, context.Config("alerts.mail_operators"));
+  FW_ASSIGN_OR_RETURN(mail.domain, context.Config("alerts.mail_domain"));
+  FW_ASSIGN_OR_RETURN(const std::vector<std::string> addresses,
+                      context.ConfigList("alerts.mail_addresses"));
+  for (const std::string& one : addresses) {
+    const size_t at = one.find('=');
+    if (at == std::string::npos || at == 0)
+      return InvalidArgument(
+          "cannot use alerts.mail_addresses: \"{}\" is not USER=ADDRESS; write for example "
+          "ann=ann.smith@example.org",
+          Printable(one, 100));
+    if (!mail.addresses.emplace(one.substr(0, at), one.substr(at + 1)).second)
+      return InvalidArgument("cannot use alerts.mail_addresses: {} is there twice",
+                             Printable(one.substr(0, at), 100));
+  }
+  FW_ASSIGN_OR_RETURN(const std::string pages, context.Config("alerts.mail_pages"));
+  mail.pages_at_once = pages == "at once";
+  FW_ASSIGN_OR_RETURN(const int64_t hour, context.ConfigInteger("alerts.mail_digest_hour"));
+  mail.digest_hour = static_cast<int>(hour);
+  FW_ASSIGN_OR_RETURN(const std::string zone, context.Config("server.time_zone"));
+  if (!zone.empty()) mail.time_zone = zone;
+  FW_ASSIGN_OR_RETURN(mail.starttls, context.Config("alerts.mail_starttls"));
+  FW_ASSIGN_OR_RETURN(o.ca_file, context.Config("alerts.mail_ca_file"));
+  FW_ASSIGN_OR_RETURN(const std::string login_file, context.Config("alerts.mail_login_file"));
+  if (!login_file.empty()) {
+    FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(login_file, 64 << 10));
+    std::string line[2];
+    std::istringstream lines(text);
+    for (std::string& one : line) {
+      std::getline(lines, one);
+      if (one.ends_with('\r')) one.pop_back();
+    }
+    if (line[0].empty() || line[1].empty())
+      return InvalidArgument(
+          "cannot use alerts.mail_login_file: {} must have the user in its first line and the "
+          "password in its second",
+          Printable(login_file, 200));
+    mail.user = line[0];
+    mail.password = line[1];
+  }
+  return o;
+}
+
 // There are none where the configuration wants no alerts.
 StatusOr<std::optional<alerts::ServiceOptions>> AlertOptionsOf(Context& context) {
   alerts::ServiceOptions o;
@@ -241,6 +292,12 @@ StatusOr<std::optional<alerts::ServiceOptions>> AlertOptionsOf(Context& context)
       FW_RETURN_IF_ERROR(alerts::MakeReceiver(receiver).status());  // before anything begins
       o.receivers.push_back(std::move(receiver));
     }
+  }
+  FW_ASSIGN_OR_RETURN(std::optional<alerts::ReceiverOptions> mail, MailOptionsOf(context));
+  if (mail) {
+    mail->least = static_cast<alerts::Severity>(at - std::begin(alerts::kSeverityNames));
+    FW_RETURN_IF_ERROR(alerts::MakeReceiver(*mail).status());
+    o.receivers.push_back(*std::move(mail));
   }
   return o;
 }
