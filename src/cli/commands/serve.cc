@@ -235,7 +235,7 @@ StatusOr<std::optional<alerts::ReceiverOptions>> MailOptionsOf(Context& context)
                              Printable(one.substr(0, at), 100));
   }
   FW_ASSIGN_OR_RETURN(const std::string pages, context.Config("alerts.mail_pages"));
-  mail.pages_at_once = pages == "at once";
+  mail.pages_at_once = pages == "now";
   FW_ASSIGN_OR_RETURN(const int64_t hour, context.ConfigInteger("alerts.mail_digest_hour"));
   mail.digest_hour = static_cast<int>(hour);
   FW_ASSIGN_OR_RETURN(const std::string zone, context.Config("server.time_zone"));
