@@ -161,7 +161,7 @@ TEST_F(MailTest, TheHourIsOfTheTimeZone) {
 }
 
 // The process is killed by the server when that has the digest whole and has not said so.
-TEST_F(MailTest, AKillBetweenSendingAndNotingRepeatsTheSameMail) {
+TEST_F(MailTest, KilledBetweenSendingAndNotingItSendsTheSameMailAgain) {
   ASSERT_TRUE(Send(TransitionOf("a", Severity::kTicket)).ok());
   now_ = At(9 * 3600);
   mail_.reset();
