@@ -17,7 +17,9 @@ bool IsStepName(std::string_view name) { return name.starts_with("ProfilerStep#"
 
 CallKind CallKindOf(std::string_view name) {
   if (Has(name, "GraphLaunch")) return CallKind::kGraphLaunch;
-  if (Has(name, "LaunchKernel") || Has(name, "LaunchCooperative") || Has(name, "ModuleLaunch"))
+  // The last is MTIA's (HolisticTraceAnalysis, hta/common/types.py).
+  if (Has(name, "LaunchKernel") || Has(name, "LaunchCooperative") || Has(name, "ModuleLaunch") ||
+      name.starts_with("runFunction"))
     return CallKind::kLaunch;
   if (Has(name, "Synchronize"))
     return CallKind::kSync;  // cudaDeviceSynchronize, hipStreamSynchronize, aclrtSynchronizeStream

@@ -75,7 +75,9 @@ TEST_P(Planted, IsFoundWhereItIsAndNotWhereItIsNot) {
     }
     EXPECT_THAT(Ids(with.findings), Contains(pattern)) << "seed " << seed;
     for (const trace::Finding& f : with.findings.findings) {
-      if (f.id == "straggler") EXPECT_THAT(f.ranks, ::testing::ElementsAre(with.truth.straggler));
+      if (f.id == "straggler") {
+        EXPECT_THAT(f.ranks, ::testing::ElementsAre(with.truth.straggler));
+      }
     }
     const Job without = Make({.ranks = ranks, .seed = seed});
     EXPECT_THAT(Ids(without.findings), Not(Contains(pattern))) << "seed " << seed;

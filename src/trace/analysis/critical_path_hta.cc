@@ -20,11 +20,6 @@ constexpr std::string_view kHtaBlocking[] = {"cudaDeviceSynchronize",
                                              "cudaMemcpy",
                                              "cudaMemcpyAsync"};
 constexpr std::string_view kHtaLock[] = {"cudaHostAlloc", "cudaLaunchKernel", "cudaMemcpyAsync"};
-// Launches that HTA counts in queues.
-constexpr std::string_view kPathLaunches[] = {
-    "cudaLaunchKernel", "cudaLaunchKernelExC", "cuLaunchKernel",          "cuLaunchKernelEx",
-    "cudaMemcpyAsync",  "cudaMemsetAsync",     "hipMemcpyAsync",          "hipMemsetAsync",
-    "hipLaunchKernel",  "hipMemcpyWithStream", "hipExtModuleLaunchKernel"};
 
 template <size_t n>
 std::vector<bool> NamesIn(const StringPool& names, const std::string_view (&list)[n]) {
@@ -37,7 +32,7 @@ std::vector<bool> NamesIn(const StringPool& names, const std::string_view (&list
 class HtaPath : public PathBuilder<HtaPath> {
  public:
   explicit HtaPath(const RankView& view)
-      : PathBuilder(view), counted_(NamesIn(names_, kPathLaunches)) {}
+      : PathBuilder(view), counted_(NamesIn(names_, kHtaLaunches)) {}
 
   StatusOr<CriticalPath> Run() {
     FW_RETURN_IF_ERROR(FindWindow());

@@ -7,8 +7,8 @@
 
 namespace flopwatch::trace {
 
-// This takes HTA's rows, and the launch calls that it knows by name; every GPU row of a call is a
-// pair.
+// This takes HTA's rows, and the launch calls that it knows by name here: CUDA's and MTIA's, none
+// of HIP. Every GPU row of a call is a pair.
 StatusOr<AnalysisTables> HtaCudaKernelLaunchStats(const AnalysisInput& input) {
   Table table =
       TableWith({"rank", "n", "cpu_duration_sum", "gpu_duration_sum", "launch_delay_sum",
@@ -20,7 +20,9 @@ StatusOr<AnalysisTables> HtaCudaKernelLaunchStats(const AnalysisInput& input) {
     const EventTable& e = view->events();
     std::vector<NameId> names;
     for (const std::string_view name :
-         {"cudaLaunchKernel", "cudaLaunchKernelExC", "cudaMemcpyAsync", "cudaMemsetAsync"}) {
+         {std::string_view("cudaLaunchKernel"), std::string_view("cudaLaunchKernelExC"),
+          std::string_view("cudaMemcpyAsync"), std::string_view("cudaMemsetAsync"),
+          kHtaMtiaLaunch}) {
       if (const NameId id = view->set().names.Find(name); id != kNoName) names.push_back(id);
     }
     Launches all;

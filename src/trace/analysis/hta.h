@@ -22,6 +22,15 @@ std::string_view HtaKernelTypeName(HtaKernelType type);  // "COMPUTATION", ...
 // The type goes by the name alone, as in HTA: a kernel with "Sync" or "dma" in its name is OTHER.
 HtaKernelType HtaKernelTypeOf(std::string_view name);
 
+// The calls that HTA counts as launches, in queues and on the critical path: CUDA's, HIP's, and
+// that of MTIA.
+inline constexpr std::string_view kHtaMtiaLaunch =
+    "runFunction - job_prep_and_submit_for_execution";
+inline constexpr std::string_view kHtaLaunches[] = {
+    "cudaLaunchKernel", "cudaLaunchKernelExC",      "cuLaunchKernel",      "cuLaunchKernelEx",
+    "cudaMemcpyAsync",  "cudaMemsetAsync",          "hipMemcpyAsync",      "hipMemsetAsync",
+    "hipLaunchKernel",  "hipExtModuleLaunchKernel", "hipMemcpyWithStream", kHtaMtiaLaunch};
+
 // Rows in the order of the table. With two or more ProfilerSteps in the set: CPU rows that start
 // before the last step of the rank and GPU rows whose correlation one of those has; else all rows.
 struct HtaRows {

@@ -10,23 +10,17 @@
 namespace flopwatch::trace {
 namespace {
 
-// HTA: +1 at a launch call of these names, -1 where its GPU rows start.
-constexpr std::string_view kQueueLaunches[] = {
-    "cudaLaunchKernel", "cudaLaunchKernelExC",      "cuLaunchKernel",     "cuLaunchKernelEx",
-    "cudaMemcpyAsync",  "cudaMemsetAsync",          "hipMemcpyAsync",     "hipMemsetAsync",
-    "hipLaunchKernel",  "hipExtModuleLaunchKernel", "hipMemcpyWithStream"};
-
 struct Change {
   Nanos ts = 0;
   int delta = 0;
   int64_t length = 0;
 };
-// Changes by stream and time; of equal times launches come before starts (HTA sorts them with a
-// sort that promises no order).
+// +1 at one of kHtaLaunches, -1 where its GPU rows start. Changes by stream and time; of equal
+// times launches come before starts (HTA sorts them with a sort that promises no order).
 std::map<int32_t, std::vector<Change>> HtaSeries(const RankView& view) {
   const EventTable& e = view.events();
   std::vector<NameId> launches;
-  for (const std::string_view name : kQueueLaunches)
+  for (const std::string_view name : kHtaLaunches)
     if (const NameId id = view.set().names.Find(name); id != kNoName) launches.push_back(id);
   std::map<int32_t, std::vector<Change>> out;
   for (const Row r : view.hta().gpu) {

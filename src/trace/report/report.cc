@@ -447,6 +447,34 @@ Cell UsCell(Nanos n) { return static_cast<double>(n) / 1e3; }
 
 }  // namespace
 
+Table LedgerTable(const TraceReport& r) {
+  Table t;
+  t.columns = {{"rank", "rank"},
+               {"step_us", "steps", ColumnFormat::kMicros},
+               {"lost_share", "lost", ColumnFormat::kPercentBar},
+               {"idle_share", "idle", ColumnFormat::kPercent},
+               {"outside_share", "outside", ColumnFormat::kPercent},
+               {"exposed_communication_share", "exposed comm.", ColumnFormat::kPercent},
+               {"exposed_copies_share", "exposed copies", ColumnFormat::kPercent},
+               {"inside_kernels_share", "inside kernels", ColumnFormat::kPercent},
+               {"claimed_share", "claimed", ColumnFormat::kPercent},
+               {"unexplained_share", "unexplained", ColumnFormat::kPercent}};
+  for (const RankLedger& l : r.findings.ledger) {
+    if (l.steps <= 0) continue;
+    const auto share = [&](double nanos) { return Cell(nanos / static_cast<double>(l.steps)); };
+    const auto part = [&](Nanos nanos) { return share(static_cast<double>(nanos)); };
+    t.rows.push_back({static_cast<int64_t>(l.rank), UsCell(l.steps), share(l.lost()), part(l.idle),
+                      part(l.outside), part(l.exposed_communication), part(l.exposed_copies),
+                      share(l.inside_kernels), share(l.claimed),
+                      share(std::max(0.0, l.lost() - l.claimed))});
+  }
+  t.notes = {
+      "Shares of the steps. Outside: before the first and after the last GPU work. Inside kernels: "
+      "what findings say that computing could be shorter by. Claimed: what findings explain, each "
+      "moment once."};
+  return t;
+}
+
 Table RankTable(const TraceReport& r) {
   Table t;
   t.columns = {{"rank", "rank"},

@@ -132,6 +132,8 @@ std::string ReportMarkdown(const TraceReport& report);
 // Tables of the report, as all writers show them.
 Table RankTable(const TraceReport& report);
 Table StepTable(const TraceReport& report);
+// What each rank lost, and how much of it findings claim; no rows where nothing was looked at.
+Table LedgerTable(const TraceReport& report);
 
 // Columns whose names end in _us or _ns get their unit for people (numbers of the latter become
 // microseconds); the name without it is the title.

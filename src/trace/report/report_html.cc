@@ -240,13 +240,21 @@ std::string HtmlTableOf(const Table& table) {
                      html);
 }
 
+std::string PriceText(const Finding& f) {
+  const std::string gain = HumanCell(f.gain, ColumnFormat::kPercent);
+  return SharedGain(f)
+             ? fmt::format("{} of the step, up to {} with what other findings explain too",
+                           HumanCell(f.claimed, ColumnFormat::kPercent), gain)
+             : fmt::format("Up to {} of the step", gain);
+}
+
 std::string Card(const Finding& f, Nanos origin) {
   std::string out =
       fmt::format("<div class=\"card {}\"><h3><span class=\"tag\">{}</span>{}</h3>\n",
                   SeverityName(f.severity), SeverityName(f.severity), HtmlEscape(f.title));
   if (f.gain > 0)
-    out += fmt::format("<p><b>Up to {} of the step.</b> <span class=\"soft\">{}</span></p>\n",
-                       HumanCell(f.gain, ColumnFormat::kPercent), HtmlEscape(f.gain_basis));
+    out += fmt::format("<p><b>{}.</b> <span class=\"soft\">{}</span></p>\n", PriceText(f),
+                       HtmlEscape(f.gain_basis));
   out += "<ul>";
   for (const Fact& fact : f.evidence) out += fmt::format("<li>{}</li>", HtmlEscape(fact.text));
   for (const std::string& text : f.top) {
@@ -310,6 +318,12 @@ std::string ReportHtml(const TraceReport& r) {
       out += fmt::format("<li><code>{}</code>: {}</li>", HtmlEscape(n.id), HtmlEscape(n.reason));
     out += "</ul></details>\n";
   }
+  if (const Table ledger = LedgerTable(r); !ledger.rows.empty()) {
+    out += fmt::format(
+        "<details{}><summary>What was lost, and how much of it findings explain</summary>\n{}"
+        "<p class=\"soft\">{}</p></details>\n",
+        ledger.rows.size() <= 16 ? " open" : "", HtmlTableOf(ledger), HtmlEscape(ledger.notes[0]));
+  }
   if (r.ranks.size() > 1) HtmlSection(&out, "Stragglers", r.stragglers);
   HtmlSection(&out, "Operators", r.operators);
   if (!r.operator_note.empty())
@@ -320,7 +334,8 @@ std::string ReportHtml(const TraceReport& r) {
   out +=
       "<p class=\"soft\">Times are of GPU work (kernels, copies, sets) in nanoseconds, each moment "
       "given to the first of compute, exposed communication, "
-      "exposed copies and idle that was true. Gains are upper bounds and do not add up.</p>\n";
+      "exposed copies and idle that was true. What is \"up to\" is an upper bound, and such bounds "
+      "do not add up.</p>\n";
   return HtmlPage("Trace report: " + Headline(r), out);
 }
 

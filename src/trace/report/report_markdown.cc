@@ -60,6 +60,10 @@ std::string ReportMarkdown(const TraceReport& r) {
       out += fmt::format("- look at {}\n", where);
     out += fmt::format("\n**{}** {}\n", Literal(f.advice), Literal(f.gain_basis));
   }
+  if (const Table ledger = LedgerTable(r); !ledger.rows.empty()) {
+    out += "\n### What was lost, and how much of it findings explain\n\n" + TableOf(ledger) + "\n" +
+           Literal(ledger.notes[0]) + "\n";
+  }
   if (!r.findings.not_checked.empty()) {
     out += "\nNot checked, for want of data:\n\n";
     for (const NotChecked& n : r.findings.not_checked)

@@ -166,6 +166,62 @@ TEST(LaunchStats, DelaysAndShortKernels) {
   EXPECT_DOUBLE_EQ(NumberAt(PartOf(*hta, ""), "launch_delay.mean"), 1);
 }
 
+// Six calls and their work on two streams. What HolisticTraceAnalysis 0.5.0 itself says of this
+// trace with the calls and categories of MTIA and of HIP: it counts launches of both in queues, and
+// HIP's in no launch statistics; copies of MTIA are "dma" kernels.
+TEST(Hta, LaunchesOfMtiaAndHipAreCountedWhereItCountsThem) {
+  struct Vendor {
+    std::string_view launch, copy_call, copy;
+    Category copy_category;
+    double launches;
+  };
+  const std::string_view mtia = "runFunction - job_prep_and_submit_for_execution";
+  for (const Vendor& v : {Vendor{mtia, mtia, "dma_copy", Category::kKernel, 6},
+                          Vendor{"hipLaunchKernel", "hipMemcpyWithStream",
+                                 "Memcpy HtoD (Host -> Device)", Category::kGpuMemcpy, 0}}) {
+    TraceBuilder b;
+    int64_t next = 1;
+    const auto work = [&](std::string_view name, Nanos call, Nanos call_dur, Nanos start, Nanos dur,
+                          int32_t stream) {
+      const bool copies = name == v.copy;
+      b.Cpu(Category::kRuntime, copies ? v.copy_call : v.launch, call * kUs, call_dur * kUs, next);
+      b.Gpu(copies ? v.copy_category : Category::kKernel, name, start * kUs, dur * kUs, next++,
+            stream);
+    };
+    work("gemm", 1010, 4, 1020, 30, 7);
+    work("softmax_kernel", 1016, 4, 1052, 20, 7);
+    work("gemm", 1022, 4, 1075, 10, 7);
+    work(v.copy, 1028, 60, 1100, 40, 9);
+    work("softmax_kernel", 1100, 5, 1130, 25, 7);
+    work("add", 1110, 4, 1160, 30, 9);
+    const TraceSet set = std::move(b).Build();
+    const auto queue = RunNamed(set, "queue_length_summary", Hta());
+    ASSERT_TRUE(queue.ok()) << queue.status();
+    const Where seven = {{"stream", Cell(int64_t{7})}};
+    EXPECT_DOUBLE_EQ(NumberAt(PartOf(*queue, ""), "queue_length.count", seven), 8);
+    EXPECT_DOUBLE_EQ(NumberAt(PartOf(*queue, ""), "queue_length.mean", seven), 1);
+    EXPECT_NEAR(NumberAt(PartOf(*queue, ""), "queue_length.std", seven), .755929, 1e-6);
+    EXPECT_DOUBLE_EQ(NumberAt(PartOf(*queue, ""), "queue_length.max", seven), 2);
+    const auto launches = RunNamed(set, "cuda_kernel_launch_stats", Hta());
+    ASSERT_TRUE(launches.ok()) << launches.status();
+    EXPECT_DOUBLE_EQ(NumberAt(PartOf(*launches, ""), "n"), v.launches);
+    if (v.launches > 0) {
+      EXPECT_DOUBLE_EQ(NumberAt(PartOf(*launches, ""), "launch_delay_sum"),
+                       6 + 32 + 49 + 12 + 25 + 46);
+    }
+    const auto time = RunNamed(set, "temporal_breakdown", Hta());
+    ASSERT_TRUE(time.ok());
+    EXPECT_DOUBLE_EQ(NumberAt(PartOf(*time, ""), "compute_time(us)"), 115);
+    EXPECT_DOUBLE_EQ(NumberAt(PartOf(*time, ""), "non_compute_time(us)"), 30);
+    EXPECT_DOUBLE_EQ(NumberAt(PartOf(*time, ""), "idle_time(us)"), 25);
+    const auto idle = RunNamed(set, "idle_time_breakdown", Hta());
+    ASSERT_TRUE(idle.ok());
+    EXPECT_DOUBLE_EQ(NumberAt(PartOf(*idle, "by_category"), "idle_time",
+                              {{"stream", Cell(int64_t{7})}, {"idle_category", Text("host_wait")}}),
+                     45);
+  }
+}
+
 struct Copier {
   TraceBuilder b;
   void Copy(Nanos start, Nanos dur, int64_t bytes, double gbps) {

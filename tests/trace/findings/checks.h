@@ -52,7 +52,9 @@ inline void ExpectTimeIsClaimedOnce(const AnalysisInput& input, const Findings& 
     EXPECT_LE(l.claimed, l.lost() * (1 + kRounding) + 1);
     EXPECT_LE(l.claimed, static_cast<double>(l.steps) * (1 + kRounding));
     EXPECT_LE(claimed[l.rank], 1 + kRounding);
-    if (l.steps > 0) EXPECT_NEAR(claimed[l.rank], l.claimed / static_cast<double>(l.steps), 1e-3);
+    if (l.steps > 0) {
+      EXPECT_NEAR(claimed[l.rank], l.claimed / static_cast<double>(l.steps), 1e-3);
+    }
   }
 }
 
@@ -85,8 +87,9 @@ inline void ExpectNoContradiction(const AnalysisInput& input, const Findings& fi
     }
   }
   // Garbage collection is advised on where some was seen.
-  if (const Finding* pause = find("gc-pause"); has(pause, "gc."))
+  if (const Finding* pause = find("gc-pause"); has(pause, "gc.")) {
     EXPECT_GT(NumberOfFact(*pause, "pauses_in_garbage_collection"), 0);
+  }
   // The GPU is the limit or waits for the host, not both.
   if (find("queue-full") != nullptr) {
     for (const char* id : {"cpu-bound", "tiny-kernels", "data-starvation", "sync-storm"}) {
@@ -103,18 +106,22 @@ inline void ExpectNoContradiction(const AnalysisInput& input, const Findings& fi
   }
   // Communication that all of computing hides is not exposed, and the other way round.
   const Finding *overlap = find("poor-overlap"), *exposed = find("comm-dominated");
-  if (overlap != nullptr && exposed != nullptr)
+  if (overlap != nullptr && exposed != nullptr) {
     EXPECT_LE(overlap->claimed + exposed->claimed, std::max(overlap->gain, exposed->gain) + 1e-6);
+  }
   for (const Finding& f : findings.findings) {
     EXPECT_EQ(f.title.find("nan"), std::string::npos) << f.title;
-    if (!std::isnan(f.gain)) EXPECT_LE(f.gain, 1) << f.id;
+    if (!std::isnan(f.gain)) {
+      EXPECT_LE(f.gain, 1) << f.id;
+    }
     for (const Fact& fact : f.evidence)
       if (fact.format == ColumnFormat::kPercent) {
         const auto* share = std::get_if<double>(&fact.value);
         if (share != nullptr) {
           EXPECT_GE(*share, -1e-9) << f.id << " " << fact.text;
-          if (fact.name.find("variation") == std::string::npos)
+          if (fact.name.find("variation") == std::string::npos) {
             EXPECT_LE(*share, 1 + 1e-9) << f.id << " " << fact.text;
+          }
         }
       }
   }

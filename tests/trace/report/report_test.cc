@@ -120,6 +120,39 @@ TEST(Report, HtmlHasShortNamesAndThreeDigits) {
   EXPECT_THAT(html, HasSubstr("152 µs"));
 }
 
+// A kernel of 1 µs every 100 µs, each after its launch call: most of the step is lost, and people
+// are told how much of that findings explain in every document.
+TEST(Report, DocumentsSayWhatWasLostAndWhatIsExplained) {
+  TraceBuilder b;
+  b.Cpu(Category::kUserAnnotation, "ProfilerStep#1", 0, 100'000'000);
+  for (int64_t i = 0; i < 1000; ++i) {
+    b.Cpu(Category::kCpuOp, "aten::add", i * 100'000, 90'000);
+    b.Cpu(Category::kRuntime, "cudaLaunchKernel", i * 100'000 + 50'000, 10'000, i + 1);
+    b.Gpu(Category::kKernel, "add", i * 100'000 + 62'000, 1'000, i + 1);
+  }
+  const TraceSet set = std::move(b).Build();
+  const TraceReport r = MakeTraceReport(AnalysisInput(set, {}), {});
+  const Table t = LedgerTable(r);
+  ASSERT_EQ(t.rows.size(), 1u);
+  const auto at = [&](std::string_view column) {
+    for (size_t i = 0; i < t.columns.size(); ++i)
+      if (t.columns[i].name == column) return std::get<double>(t.rows[0][i]);
+    return -1.0;
+  };
+  // Of 100 ms the GPU worked 1 ms; 62 µs before the first kernel and 37 µs after the last are
+  // outside.
+  EXPECT_NEAR(at("outside_share"), 0.00099, 1e-9);
+  EXPECT_NEAR(at("idle_share"), 0.99 - 0.00099, 1e-9);
+  EXPECT_NEAR(at("lost_share"), at("idle_share") + at("outside_share") + at("inside_kernels_share"),
+              1e-9);
+  EXPECT_GT(at("claimed_share"), 0.5);
+  EXPECT_NEAR(at("claimed_share") + at("unexplained_share"), at("lost_share"), 1e-9);
+  for (const std::string& text : {ReportHtml(r), ReportMarkdown(r)}) {
+    EXPECT_THAT(text, HasSubstr("What was lost, and how much of it findings explain"));
+    EXPECT_THAT(text, HasSubstr("unexplained"));
+  }
+}
+
 TEST(Report, WhatIsMissingIsInTheVerdict) {
   TraceBuilder b;
   b.Gpu(Category::kKernel, "gemm", 0, 10);
