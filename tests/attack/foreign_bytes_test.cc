@@ -145,7 +145,9 @@ class ForeignBytes : public test::ServerTest {
     // Points of remote write that waited for the rest of their scrape came in at the end.
     for (const auto& [gpu, said] : before) {
       EXPECT_TRUE(after.contains(gpu)) << Printable(gpu);
-      if (after.contains(gpu)) EXPECT_EQ(after.at(gpu), said);
+      if (after.contains(gpu)) {
+        EXPECT_EQ(after.at(gpu), said);
+      }
     }
   }
 };

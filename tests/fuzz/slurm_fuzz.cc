@@ -3,11 +3,10 @@
 // caller knows of the file, or one of the small parsers.
 #include <algorithm>
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string_view>
 
 #include "base/text.h"
+#include "fuzz/require.h"
 #include "jobs/slurm/attempts.h"
 #include "jobs/slurm/gres_detail.h"
 #include "jobs/slurm/hostlist.h"
@@ -17,12 +16,6 @@
 using namespace flopwatch::slurm;
 
 namespace {
-
-void Require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
 
 void CheckJob(const JobRecord& job, const ReadLimits& limits) {
   for (const std::string* text : {&job.id, &job.cluster, &job.account, &job.user, &job.name,

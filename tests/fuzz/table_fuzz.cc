@@ -1,23 +1,16 @@
 // The input is a mapping file, a line of "---", and a table. No crash; what comes out can be told
 // to the books; every row is counted once.
 #include <cstdint>
-#include <cstdio>
-#include <cstdlib>
 #include <string_view>
 
 #include "base/text.h"
+#include "fuzz/require.h"
 #include "jobs/table/reader.h"
 #include "jobs/table/summary.h"
 
 using namespace flopwatch::table;
 
 namespace {
-
-void Require(bool holds, const char* what) {
-  if (holds) return;
-  std::fprintf(stderr, "%s\n", what);
-  std::abort();
-}
 
 void CheckBooks(const TableBooks& books) {
   const TableCounts& c = books.counts;

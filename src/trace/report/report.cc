@@ -451,7 +451,7 @@ Table LedgerTable(const TraceReport& r) {
   Table t;
   t.columns = {{"rank", "rank"},
                {"step_us", "steps", ColumnFormat::kMicros},
-               {"lost_share", "lost", ColumnFormat::kPercentBar},
+               {"lost_share", "lost, at most", ColumnFormat::kPercentBar},
                {"idle_share", "idle", ColumnFormat::kPercent},
                {"outside_share", "outside", ColumnFormat::kPercent},
                {"exposed_communication_share", "exposed comm.", ColumnFormat::kPercent},
@@ -470,8 +470,8 @@ Table LedgerTable(const TraceReport& r) {
   }
   t.notes = {
       "Shares of the steps. Outside: before the first and after the last GPU work. Inside kernels: "
-      "what findings say that computing could be shorter by. Claimed: what findings explain, each "
-      "moment once."};
+      "what findings say that computing could be shorter by, at most. Claimed: what findings "
+      "explain, each moment once."};
   return t;
 }
 
