@@ -52,6 +52,7 @@ void WriteRecord(JsonWriter& json, const uploads::TraceRecord& r) {
   json.Field("bytes", r.bytes)
       .Field("files", r.files.size())
       .Field("state", uploads::TraceStateName(r.state));
+  json.TextField("progress", r.progress);
   json.TextField("error", r.error);
   json.TextField("headline", r.headline);
   json.TextField("verdict", r.verdict);

@@ -191,7 +191,10 @@ class Running {
     const Micros wait = std::min(longest, open ? kLongestWait : kExitPoll);
     poll(fds, 3, static_cast<int>(std::max<Micros>(wait, kMicrosPerMilli) / kMicrosPerMilli));
     if (out_.open() && fds[0].revents != 0) Read(out_, &output_.out, limits.max_output + 1);
-    if (err_.open() && fds[1].revents != 0) Read(err_, &output_.errors, limits.max_errors);
+    if (err_.open() && fds[1].revents != 0) {
+      Read(err_, &output_.errors, limits.max_errors);
+      if (limits.on_error_line) TellLines(limits);
+    }
     LookForExit();
   }
 
@@ -222,6 +225,10 @@ class Running {
       from.Close();
     }
   }
+  void TellLines(const ProgramLimits& limits) {
+    for (size_t end; (end = output_.errors.find('\n', told_)) != std::string::npos; told_ = end + 1)
+      limits.on_error_line(std::string_view(output_.errors).substr(told_, end - told_));
+  }
   void Signal(int signal) const {
     if (!reaped_) kill(-pid_, signal);
   }
@@ -242,6 +249,7 @@ class Running {
   const pid_t pid_;
   Fd out_, err_;
   ProgramOutput output_;
+  size_t told_ = 0;  // bytes of errors whose lines were told
   bool exited_ = false, reaped_ = false;
   int wait_status_ = 0;
 };
@@ -276,7 +284,7 @@ StatusOr<ProgramOutput> RunProgram(const std::vector<std::string>& argv,
                                    const std::vector<std::string>& environment,
                                    const ProgramLimits& limits, std::stop_token stop) {
   if (argv.empty() || argv[0].empty()) return InvalidArgument("no program is named");
-  const std::string name = Printable(argv[0]);
+  const std::string name = Printable(limits.name.empty() ? argv[0] : limits.name);
   if (stop.stop_requested()) return Cancelled("{} was not started: stopping", name);
   if (LeftBehind::Instance().Reap() >= kMaxLeftBehind)
     return Unavailable(

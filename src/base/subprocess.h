@@ -10,8 +10,10 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <stop_token>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/status.h"
@@ -27,6 +29,10 @@ struct ProgramLimits {
   Micros grace = kMicrosPerSecond;  // between SIGTERM and SIGKILL
   std::string input;                // what it reads from standard input; "" = /dev/null
   bool any_exit = false;            // an exit code that is not 0 is an answer, too
+  std::string name;                 // what messages call it; "" = argv[0]
+  // Called with each whole line of standard error that is kept, as it comes, without its end. In
+  // the caller's thread.
+  std::function<void(std::string_view)> on_error_line;
 };
 
 struct ProgramOutput {

@@ -2,21 +2,26 @@
 
 #include <fmt/format.h>
 
+#include <exception>
 #include <filesystem>
 
 #include "absl/strings/str_replace.h"
 #include "base/file.h"
+#include "base/json_read.h"
 #include "base/json_writer.h"
 #include "trace/analysis/run.h"
 #include "trace/import/load.h"
 #include "trace/losses.h"
 #include "trace/report/info.h"
 #include "trace/report/report.h"
+#include "uploads/memory_watch.h"
 
 namespace flopwatch::uploads {
 namespace {
 
 namespace fs = std::filesystem;
+
+constexpr uint64_t kMaxTraceSummaryBytes = 4 << 20;
 
 Status MakeFolder(const std::string& path) {
   std::error_code ec;
@@ -24,16 +29,20 @@ Status MakeFolder(const std::string& path) {
   return ec ? Unavailable("cannot make {}: {}", path, ec.message()) : absl::OkStatus();
 }
 
-std::string Summary(const TraceWork& work, const TraceSummary& summary, const std::string& error) {
+std::string Summary(const TraceWork& work, const TraceSummary& summary) {
   std::string out;
   JsonWriter(&out)
       .BeginObject()
       .Field("files", work.paths.size())
       .Field("headline", summary.headline)
       .Field("verdict", summary.verdict)
-      .Field("error", error)
+      .Field("error", summary.error)
       .EndObject();
   return out;
+}
+
+void Tell(const TraceWork& work, std::string_view what) {
+  if (work.progress) work.progress(what);
 }
 
 // Why the work has to end; ok while it may go on.
@@ -87,14 +96,30 @@ Status WriteAnalyses(const trace::TraceSet& set, const TraceWork& work, bool hta
 
 }  // namespace
 
+trace::WorkGuard::Limits GuardLimits(const TraceLimits& limits) {
+  return {.text_bytes = limits.max_text_bytes,
+          .rows = limits.max_events,
+          .names = limits.max_names,
+          .name_bytes = limits.max_name_bytes};
+}
+
 Status WriteTraceFailure(const TraceWork& work, const Status& why) {
   const std::string made = work.results + ".new";
   std::error_code ec;
   fs::remove_all(made, ec);
   FW_RETURN_IF_ERROR(MakeFolder(made));
-  FW_RETURN_IF_ERROR(WriteFileAtomically(made + "/summary.json",
-                                         Summary(work, {}, WithoutFolder(work, why.message()))));
+  FW_RETURN_IF_ERROR(WriteFileAtomically(
+      made + "/summary.json", Summary(work, {.error = WithoutFolder(work, why.message())})));
   return Replace(made, work.results);
+}
+
+StatusOr<TraceSummary> ReadTraceSummary(const std::string& results, size_t files) {
+  FW_ASSIGN_OR_RETURN(const std::string text,
+                      ReadFile(results + "/summary.json", kMaxTraceSummaryBytes));
+  FW_ASSIGN_OR_RETURN(const Json json, Json::Parse(text, {.what = "the summary of a trace"}));
+  if (json["files"].integer_or(-1) != static_cast<int64_t>(files))
+    return NotFound("what was written is of other files");
+  return TraceSummary{json["headline"].text(), json["verdict"].text(), json["error"].text()};
 }
 
 namespace {
@@ -103,9 +128,13 @@ StatusOr<TraceSummary> Analyse(const TraceWork& work) {
   trace::LoadOptions load;
   load.threads = work.threads;
   load.import.threads = work.threads;
-  load.import.max_events = work.max_events;
-  load.import.max_text_bytes = work.max_text_bytes;
+  load.import.max_events = work.limits.max_events;
+  load.import.max_text_bytes = work.limits.max_text_bytes;
   load.import.guard = work.guard;
+  load.progress = [&work](const trace::LoadProgress& p) {
+    const uint64_t percent = p.bytes == 0 ? 0 : 100 * p.bytes_done / p.bytes;
+    Tell(work, fmt::format("reading: {} of {} files, {} %", p.files_done, p.files, percent));
+  };
   FW_ASSIGN_OR_RETURN(trace::Loaded loaded, trace::Load(work.paths, load));
   // Answers name the files that were sent, not where this server keeps them.
   for (trace::RankTrace& rank : loaded.set.ranks) rank.path = WithoutFolder(work, rank.path);
@@ -127,6 +156,7 @@ StatusOr<TraceSummary> Analyse(const TraceWork& work) {
     trace::AnalysisOptions options;
     options.threads = work.threads;
     options.guard = work.guard;
+    Tell(work, "looking for findings");
     const trace::AnalysisInput input(loaded.set, options);
     trace::ReportOptions report_options;
     report_options.written = work.written;
@@ -148,10 +178,12 @@ StatusOr<TraceSummary> Analyse(const TraceWork& work) {
     for (const std::string& s : report.verdict)
       summary.verdict += (summary.verdict.empty() ? "" : " ") + s;
   }
+  Tell(work, "making the tables");
   FW_RETURN_IF_ERROR(WriteAnalyses(loaded.set, work, false, made + "/analyses"));
+  Tell(work, "making the tables of HolisticTraceAnalysis");
   FW_RETURN_IF_ERROR(WriteAnalyses(loaded.set, work, true, made + "/analyses-hta"));
   FW_RETURN_IF_ERROR(GuardOf(work));
-  FW_RETURN_IF_ERROR(write("summary.json", Summary(work, summary, "")));
+  FW_RETURN_IF_ERROR(write("summary.json", Summary(work, summary)));
   FW_RETURN_IF_ERROR(Replace(made, work.results));
   return summary;
 }
@@ -159,7 +191,17 @@ StatusOr<TraceSummary> Analyse(const TraceWork& work) {
 }  // namespace
 
 StatusOr<TraceSummary> AnalyseTrace(const TraceWork& work) {
-  StatusOr<TraceSummary> summary = Analyse(work);
+  StatusOr<TraceSummary> summary = TraceSummary();
+  try {
+    const MemoryWatch watch(work.limits.max_memory_bytes, work.guard);
+    summary = Analyse(work);
+  } catch (const std::exception& e) {
+    // Out of memory is what is expected here: the limits are set by experience, not by proof.
+    summary = ResourceExhausted(
+        "the analysis needs more than this server gives it ({}): record fewer steps, or run "
+        "\"flopwatch trace report\" on a larger machine",
+        e.what());
+  }
   if (!summary.ok() && !absl::IsCancelled(GuardOf(work)))
     FW_RETURN_IF_ERROR(WriteTraceFailure(work, summary.status()));
   return summary;

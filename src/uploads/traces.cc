@@ -20,8 +20,7 @@
 #include "base/json_writer.h"
 #include "base/log.h"
 #include "base/text.h"
-#include "uploads/memory_watch.h"
-#include "uploads/trace_results.h"
+#include "uploads/worker.h"
 
 namespace flopwatch::uploads {
 namespace {
@@ -169,13 +168,11 @@ Status TraceLibrary::Scan() {
 
 // The answers count while they are those of all of its files.
 void TraceLibrary::ReadResults(TraceRecord* r) const {
-  const auto text = ReadFile(Folder(r->id) + "/results/summary.json", kMaxMetaBytes);
-  const auto json = text.ok() ? Json::Parse(*text) : StatusOr<Json>(text.status());
-  if (!json.ok() || (*json)["files"].integer_or(-1) != static_cast<int64_t>(r->files.size()))
-    return;
-  r->error = (*json)["error"].text();
-  r->headline = (*json)["headline"].text();
-  r->verdict = (*json)["verdict"].text();
+  const auto summary = ReadTraceSummary(Folder(r->id) + "/results", r->files.size());
+  if (!summary.ok()) return;
+  r->error = summary->error;
+  r->headline = summary->headline;
+  r->verdict = summary->verdict;
   r->state = r->error.empty() ? TraceState::kReady : TraceState::kFailed;
 }
 
@@ -536,17 +533,14 @@ void TraceLibrary::Run(const std::stop_token& stop) {
         traces_[id].state = TraceState::kAnalysing;
       }
     }
-    if (!id.empty()) Analyse(id);
+    if (!id.empty()) Analyse(id, stop);
     Expire();
   }
 }
 
-void TraceLibrary::Analyse(const std::string& id) {
+void TraceLibrary::Analyse(const std::string& id, const std::stop_token& stop) {
   const Micros start = MonotonicNow();
-  trace::WorkGuard guard({.text_bytes = options_.max_text_bytes,
-                          .rows = options_.max_events,
-                          .names = options_.max_names,
-                          .name_bytes = options_.max_name_bytes});
+  trace::WorkGuard guard(GuardLimits(options_.limits));
   TraceRecord r;
   Status marked;
   bool given_up = false;
@@ -563,7 +557,7 @@ void TraceLibrary::Analyse(const std::string& id) {
     stats_.given_up += given_up;
   }
   StatusOr<TraceSummary> summary =
-      marked.ok() ? Analyse(r, given_up, &guard) : StatusOr<TraceSummary>(marked);
+      marked.ok() ? Analyse(r, given_up, &guard, stop) : StatusOr<TraceSummary>(marked);
   // What a table or a sort took goes back, and is not counted as the next analysis' own.
   ::malloc_trim(0);
   // Who asks knows the file by its name, and has no business with our folders.
@@ -577,9 +571,13 @@ void TraceLibrary::Analyse(const std::string& id) {
   analysing_.clear();
   guard_ = nullptr;
   const auto it = traces_.find(id);
-  if (absl::IsCancelled(guard.status())) {
+  if (it != traces_.end()) it->second.progress.clear();
+  if (absl::IsCancelled(guard.status()) || absl::IsCancelled(summary.status())) {
+    // By Stop(), which may not have come to say yet that nothing was begun.
     if (it != traces_.end()) it->second.state = TraceState::kQueued;
-    return;  // by Stop(), which also said that nothing was begun
+    if (const Status s = SetAttempts(r, attempts_before_); !s.ok())
+      LogWarn("traces: {}", std::string(s.message()));
+    return;
   }
   // Without a result on disk the next server begins again, and has to know of this time.
   TraceRecord kept = r;
@@ -607,16 +605,19 @@ void TraceLibrary::Analyse(const std::string& id) {
 }
 
 StatusOr<TraceSummary> TraceLibrary::Analyse(const TraceRecord& r, bool given_up,
-                                             trace::WorkGuard* guard) {
+                                             trace::WorkGuard* guard, const std::stop_token& stop) {
   TraceWork work;
   for (const std::string& f : r.files) work.paths.push_back(Folder(r.id) + "/files/" + f);
   work.results = Folder(r.id) + "/results";
-  work.max_events = options_.max_events;
-  work.max_text_bytes = options_.max_text_bytes;
+  work.limits = options_.limits;
   work.guard = guard;
   work.threads = options_.threads;
   work.catalog = options_.catalog;
   work.written = FormatTime(FloorTo(Clock(), kMicrosPerSecond));
+  work.progress = [this, &r](std::string_view what) {
+    const MutexLock lock(mutex_);
+    if (const auto it = traces_.find(r.id); it != traces_.end()) it->second.progress = what;
+  };
   const auto failed = [&work](Status why) {
     if (const Status s = WriteTraceFailure(work, why); !s.ok())
       LogWarn("traces: {}", std::string(s.message()));
@@ -628,16 +629,8 @@ StatusOr<TraceSummary> TraceLibrary::Analyse(const TraceRecord& r, bool given_up
         "\"flopwatch trace report\" on the files on another machine",
         kMaxAttempts));
   }
-  const MemoryWatch watch(options_.max_memory_bytes, guard);
-  try {
-    return AnalyseTrace(work);
-  } catch (const std::exception& e) {
-    // Out of memory is what is expected here: the limits are set by experience, not by proof.
-    return failed(ResourceExhausted(
-        "the analysis needs more than this server has ({}): record fewer steps, or run "
-        "\"flopwatch trace report\" on a larger machine",
-        e.what()));
-  }
+  if (options_.worker.empty()) return AnalyseTrace(work);
+  return AnalyseTraceInWorker(options_.worker, options_.catalog_overrides, work, stop);
 }
 
 }  // namespace flopwatch::uploads

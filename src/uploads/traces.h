@@ -1,5 +1,5 @@
-// Uploaded traces: files on disk, what is known of each, and their analysis, one at a time, on a
-// thread of its own beside everything else.
+// Uploaded traces: files on disk, what is known of each, and their analysis, one at a time, in a
+// process of its own beside everything else.
 //
 // Layout under `directory`, one folder a trace:
 //   ID/meta.json           what was said at the upload
@@ -13,7 +13,8 @@
 //
 // Bounded: bytes of one upload, of all traces together (the oldest go first, when a new one is
 // there, not when it is announced), age, uploads at once; events, text, names and memory of one
-// analysis. What is refused is counted under a stable name. Threads: any.
+// analysis, and its time. A crash of the analysis is that trace's failure, with its reason. What is
+// refused is counted under a stable name. Threads: any.
 #pragma once
 
 #include <array>
@@ -34,6 +35,7 @@
 #include "hardware/accelerator.h"
 #include "net/http.h"
 #include "trace/work_guard.h"
+#include "uploads/trace_results.h"
 
 namespace flopwatch::uploads {
 
@@ -44,14 +46,12 @@ struct TraceLibraryOptions {
   uint64_t max_bytes = uint64_t{20} << 30;
   uint64_t max_upload_bytes = uint64_t{2} << 30;
   Micros retention = 30 * kMicrosPerDay;
-  // These limits hold for one analysis over all of its files, because it shares this process with
-  // the ingest: an event takes about 200 bytes of memory.
-  uint64_t max_events = 8'000'000;
-  uint64_t max_text_bytes = uint64_t{16} << 30;  // unpacked
-  uint64_t max_names = 2'000'000;                // distinct
-  uint64_t max_name_bytes = uint64_t{128} << 20;
-  uint64_t max_memory_bytes = uint64_t{768} << 20;  // that the process may grow by meanwhile
+  TraceLimits limits;  // of one analysis
   int threads = 1;
+  // The program that analyses a trace in a process of its own (worker.h), and the accelerators that
+  // it adds to the built-in ones. Empty: this process does, and what crashes it ends it.
+  std::vector<std::string> worker = {};
+  std::string catalog_overrides = {};
   uint64_t min_free_disk_bytes = 512ull << 20;
   const hardware::Catalog* catalog = nullptr;  // of peaks; nullptr = the built-in one
   std::function<Micros()> clock = {};          // empty: Now()
@@ -77,6 +77,7 @@ struct TraceRecord {
   std::vector<std::string> files;
   TraceState state = TraceState::kQueued;
   std::string error;              // of kFailed
+  std::string progress;           // of kAnalysing: what is done now
   std::string headline, verdict;  // of kReady: the first words of the report
 };
 
@@ -98,8 +99,6 @@ struct TraceLibraryStats {
   double last_analysis_s = 0;
   std::array<uint64_t, kTraceRefusals> refused{};
 };
-
-struct TraceSummary;  // trace_results.h
 
 class TraceLibrary {
  public:
@@ -161,8 +160,9 @@ class TraceLibrary {
   void Expire();
   Status Drop(const std::string& id) FW_REQUIRES(mutex_);
   void Run(const std::stop_token& stop);
-  void Analyse(const std::string& id);
-  StatusOr<TraceSummary> Analyse(const TraceRecord& record, bool given_up, trace::WorkGuard* guard);
+  void Analyse(const std::string& id, const std::stop_token& stop);
+  StatusOr<TraceSummary> Analyse(const TraceRecord& record, bool given_up, trace::WorkGuard* guard,
+                                 const std::stop_token& stop);
   // How often an analysis of these files was begun and not ended.
   int Attempts(const TraceRecord& record) const;
   Status SetAttempts(const TraceRecord& record, int attempts) const;

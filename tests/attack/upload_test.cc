@@ -86,7 +86,7 @@ TEST_F(UploadAttack, AnAnnouncementDeletesNothing) {
 
 TEST_F(UploadAttack, FilesEachAtTheLimitAreOverItTogether) {
   server::ServerOptions options = Options();
-  options.traces->max_events = 1000;
+  options.traces->limits.max_events = 1000;
   auto server = server::Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string id = Upload(**server, Trace(0, 900));
@@ -98,7 +98,7 @@ TEST_F(UploadAttack, FilesEachAtTheLimitAreOverItTogether) {
 
 TEST_F(UploadAttack, ABombStopsAtWhatItMayTakeTogether) {
   server::ServerOptions options = Options();
-  options.traces->max_text_bytes = 3 << 20;
+  options.traces->limits.max_text_bytes = 3 << 20;
   auto server = server::Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   std::string blanks = Trace(0, 10);
@@ -148,7 +148,7 @@ TEST_F(UploadAttack, WhatEndedTheServerTwiceIsNotTriedAThirdTime) {
 
 TEST_F(UploadAttack, DistinctNamesAreBounded) {
   server::ServerOptions options = Options();
-  options.traces->max_names = 500;
+  options.traces->limits.max_names = 500;
   auto server = server::Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string id = Upload(**server, Trace(0, 1000, /*own_names=*/true));
@@ -160,7 +160,7 @@ TEST_F(UploadAttack, DistinctNamesAreBounded) {
 
 TEST_F(UploadAttack, MemoryIsBounded) {
   server::ServerOptions options = Options();
-  options.traces->max_memory_bytes = 1 << 20;
+  options.traces->limits.max_memory_bytes = 1 << 20;
   auto server = server::Server::Start(options);
   ASSERT_TRUE(server.ok()) << server.status();
   const std::string id = Upload(**server, Trace(0, 100'000, /*own_names=*/true));

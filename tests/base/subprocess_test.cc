@@ -127,6 +127,22 @@ TEST(Subprocess, AnExitCodeMayBeAnAnswer) {
   EXPECT_FALSE(Shell("kill -9 $$", limits).ok());
 }
 
+TEST(Subprocess, LinesOfErrorsAreToldAsTheyCome) {
+  ProgramLimits limits;
+  limits.name = "the worker";
+  std::vector<std::string> lines;
+  Micros first = 0, last = 0;
+  limits.on_error_line = [&](std::string_view line) {
+    last = MonotonicNow();
+    if (lines.empty()) first = last;
+    lines.emplace_back(line);
+  };
+  const auto failed = Shell("printf 'one\ntwo\nth' >&2; sleep 0.3; echo ree >&2; exit 3", limits);
+  EXPECT_EQ(lines, (std::vector<std::string>{"one", "two", "three"}));
+  EXPECT_GE(last - first, 200 * kMicrosPerMilli) << "not all at the end";
+  EXPECT_THAT(MessageIn(failed), ::testing::StartsWith("the worker exited with 3: one; two"));
+}
+
 TEST(Subprocess, NoOtherFileIsPassedOn) {
   const int fd = open("/dev/null", O_RDONLY);  // without O_CLOEXEC
   ASSERT_GT(fd, 2);

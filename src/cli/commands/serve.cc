@@ -26,6 +26,7 @@
 #include "cli/context_impl.h"
 #include "cli/terminal.h"
 #include "cli/views/style.h"
+#include "cli/worker.h"
 #include "server/server.h"
 #include "store/store.h"
 
@@ -105,9 +106,11 @@ StatusOr<std::optional<uploads::TraceLibraryOptions>> TraceOptionsOf(Context& co
   if (room == 0) return std::nullopt;
   o.max_bytes = static_cast<uint64_t>(room) << 20;
   o.max_upload_bytes = static_cast<uint64_t>(upload) << 20;
-  o.max_events = static_cast<uint64_t>(events);
+  o.limits.max_events = static_cast<uint64_t>(events);
   FW_ASSIGN_OR_RETURN(const int64_t memory, context.ConfigInteger("traces.max_memory_mb"));
-  o.max_memory_bytes = static_cast<uint64_t>(memory) << 20;
+  o.limits.max_memory_bytes = static_cast<uint64_t>(memory) << 20;
+  o.worker = WorkerCommand("trace");
+  FW_ASSIGN_OR_RETURN(o.catalog_overrides, SiteCatalogText(context));
   return o;
 }
 

@@ -28,6 +28,12 @@ inline StatusOr<hardware::Catalog> SiteCatalog(Context& context) {
   return OfConfigFile(context, hardware::Catalog::Builtin(), hardware::Catalog::WithOverrides);
 }
 
+// What another process makes the same table of; "" = the built-in one.
+inline StatusOr<std::string> SiteCatalogText(Context& context) {
+  return OfConfigFile(context, std::string(),
+                      [](const std::string& toml) -> StatusOr<std::string> { return toml; });
+}
+
 inline StatusOr<fleet::Prices> SitePrices(Context& context, const hardware::Catalog& catalog) {
   return OfConfigFile(context, fleet::Prices(),
                       [&](std::string_view toml) { return fleet::Prices::Parse(toml, catalog); });
