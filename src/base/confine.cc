@@ -56,8 +56,7 @@ Status Confine(const Confinement& limits) {
   if (limits.max_file_bytes > 0) {
     // As an error of the write that is too much, and not as a signal.
     ::signal(SIGXFSZ, SIG_IGN);
-    FW_RETURN_IF_ERROR(
-        Limit(RLIMIT_FSIZE, limits.max_file_bytes, limits.max_file_bytes, "files"));
+    FW_RETURN_IF_ERROR(Limit(RLIMIT_FSIZE, limits.max_file_bytes, limits.max_file_bytes, "files"));
   }
   return absl::OkStatus();
 }

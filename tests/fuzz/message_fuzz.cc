@@ -95,8 +95,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   const size_t piece = 1 + data[1];
   static_cast<void>(HasToken(text, "gzip"));
   if ((data[0] & 1) == 0) {
-    Require(ReadRequest(text, text.size()).SameAs(ReadRequest(text, piece)),
-            "a request in pieces");
+    Require(ReadRequest(text, text.size()).SameAs(ReadRequest(text, piece)), "a request in pieces");
     return 0;
   }
   const bool lines = (data[0] & 2) != 0;

@@ -99,9 +99,14 @@ class Database {
         case 'd':
           sqlite3_bind_double(insert_, at, std::strtod(std::string(rest).c_str(), nullptr));
           break;
-        case 't': sqlite3_bind_text(insert_, at, rest.data(), length, SQLITE_TRANSIENT); break;
-        case 'b': sqlite3_bind_blob(insert_, at, rest.data(), length, SQLITE_TRANSIENT); break;
-        default: break;
+        case 't':
+          sqlite3_bind_text(insert_, at, rest.data(), length, SQLITE_TRANSIENT);
+          break;
+        case 'b':
+          sqlite3_bind_blob(insert_, at, rest.data(), length, SQLITE_TRANSIENT);
+          break;
+        default:
+          break;
       }
     }
     sqlite3_step(insert_);

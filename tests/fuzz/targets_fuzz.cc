@@ -18,7 +18,8 @@ constexpr size_t kMaxTargets = 500;
 
 void CheckReason(const Status& status) {
   Require(!status.message().empty(), "no reason");
-  Require(IsUtf8(std::string(status.message())) && status.message().size() < 4096, "a reason to print");
+  Require(IsUtf8(std::string(status.message())) && status.message().size() < 4096,
+          "a reason to print");
 }
 
 void CheckTargets(const StatusOr<std::vector<net::ScrapeTarget>>& targets) {
@@ -46,8 +47,8 @@ void CheckUrl(std::string_view text) {
   const auto url = net::ParseUrl(text);
   if (!url.ok()) return CheckReason(url.status());
   Require(!url->host.empty() && url->target.starts_with('/'), "host and path");
-  const auto again = net::ParseUrl((url->tls ? "https://" : "http://") + url->authority +
-                                   url->target);
+  const auto again =
+      net::ParseUrl((url->tls ? "https://" : "http://") + url->authority + url->target);
   Require(again.ok() && again->host == url->host && again->port == url->port &&
               again->target == url->target,
           "a URL that is read again");
@@ -60,12 +61,23 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0 || size > 65536) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   switch (data[0]) {
-    case 'j': CheckTargets(discovery::ParseSdJson(text, kMaxTargets)); break;
-    case 'y': CheckTargets(discovery::ParseSdYaml(text, kMaxTargets)); break;
-    case 't': CheckTargets(discovery::ParseTargetsToml(text, kMaxTargets)); break;
-    case 'c': CheckOwners(text, "owners.csv"); break;
-    case 'o': CheckOwners(text, "owners.toml"); break;
-    default: CheckUrl(text);
+    case 'j':
+      CheckTargets(discovery::ParseSdJson(text, kMaxTargets));
+      break;
+    case 'y':
+      CheckTargets(discovery::ParseSdYaml(text, kMaxTargets));
+      break;
+    case 't':
+      CheckTargets(discovery::ParseTargetsToml(text, kMaxTargets));
+      break;
+    case 'c':
+      CheckOwners(text, "owners.csv");
+      break;
+    case 'o':
+      CheckOwners(text, "owners.toml");
+      break;
+    default:
+      CheckUrl(text);
   }
   return 0;
 }

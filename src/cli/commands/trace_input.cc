@@ -6,9 +6,9 @@
 #include <filesystem>
 #include <thread>
 
-#include "base/mutex.h"
 #include "base/text.h"
 #include "cli/context_impl.h"
+#include "cli/progress_line.h"
 #include "cli/views/style.h"
 #include "trace/report/report.h"
 
@@ -19,36 +19,15 @@ constexpr std::string_view kTraceCommandNames[] = {"report", "info",  "analyze",
                                                    "ops",    "diff",  "stragglers", "sql",
                                                    "cut",    "merge", "upload",     "list"};
 
-// One line on stderr, redrawn; only on a terminal. Called from any thread.
-class Progress {
- public:
-  explicit Progress(Context& context)
-      : context_(context),
-        on_(context.impl()->streams.err_is_terminal && context.verbosity() >= 0) {}
-  ~Progress() {
-    if (shown_) context_.impl()->streams.err("\r\x1b[K");
-  }
-  void Show(const trace::LoadProgress& p) {
-    if (!on_) return;
-    const MutexLock lock(mutex_);
-    const double share =
-        p.bytes > 0 ? static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes) : 0;
-    std::string text =
-        fmt::format("\r\x1b[Kreading {:3.0f} %  {} of {}", share * 100,
-                    HumanCell(static_cast<double>(p.bytes_done), ColumnFormat::kBytes),
-                    HumanCell(static_cast<double>(p.bytes), ColumnFormat::kBytes));
-    if (p.files > 1) text += fmt::format("  {} of {} files", p.files_done, p.files);
-    context_.impl()->streams.err(text);
-    shown_ = true;
-  }
-  bool on() const { return on_; }
-
- private:
-  Context& context_;
-  const bool on_;
-  Mutex mutex_;
-  bool shown_ FW_GUARDED_BY(mutex_) = false;
-};
+std::string TextOf(const trace::LoadProgress& p) {
+  const double share =
+      p.bytes > 0 ? static_cast<double>(p.bytes_done) / static_cast<double>(p.bytes) : 0;
+  std::string text = fmt::format("reading {:3.0f} %  {} of {}", share * 100,
+                                 HumanCell(static_cast<double>(p.bytes_done), ColumnFormat::kBytes),
+                                 HumanCell(static_cast<double>(p.bytes), ColumnFormat::kBytes));
+  if (p.files > 1) text += fmt::format("  {} of {} files", p.files_done, p.files);
+  return text;
+}
 
 // "trace repotr x.json": the first path is a mistyped subcommand.
 Status CheckPaths(const TraceInputOptions& options) {
@@ -131,8 +110,9 @@ StatusOr<std::unique_ptr<LoadedTrace>> LoadTrace(Context& context, const TraceIn
   load.rank_of_name = options.rank_of_name;
   auto out = std::make_unique<LoadedTrace>();
   {
-    Progress progress(context);
-    if (progress.on()) load.progress = [&](const trace::LoadProgress& p) { progress.Show(p); };
+    ProgressLine progress(context);
+    if (progress.on())
+      load.progress = [&](const trace::LoadProgress& p) { progress.Show(TextOf(p)); };
     auto loaded = trace::Load(options.paths, load);
     if (!loaded.ok()) return loaded.status();
     out->loaded = *std::move(loaded);

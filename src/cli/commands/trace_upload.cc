@@ -12,6 +12,7 @@
 #include "cli/commands/trace.h"
 #include "cli/commands/trace_input.h"
 #include "cli/context_impl.h"
+#include "cli/progress_line.h"
 #include "cli/views/columns.h"
 #include "net/http.h"
 
@@ -111,11 +112,14 @@ Status RunUpload(Context& context, const UploadOptions& o) {
     context.Say(fmt::format("{} of {}: {}", i + 1, files.size(), files[i]));
   }
   if (o.wait) {
+    ProgressLine progress(context);
     for (;;) {
       FW_ASSIGN_OR_RETURN(const std::string body, context.ApiGet("/api/v1/traces/" + id));
       FW_ASSIGN_OR_RETURN(record, Json::Parse(body));
       const std::string state = record["state"].text();
       if (state != "queued" && state != "analysing") break;
+      const std::string now = record["progress"].text();
+      progress.Show(now.empty() ? state : state + ": " + now);
       ::usleep(static_cast<useconds_t>(kPoll));
     }
     if (record["state"].text() == "failed") context.SetExitCode(ExitCode::kError);
