@@ -80,7 +80,7 @@ struct Api::Impl {
     Call call(const Request& request) const { return {request, *args, name}; }
   };
   Question Read(const Request& request) const;
-  Response NoSuchRoute(const Request& request, bool other_method) const;
+  Response NoSuchRoute(const Request& request, const RouteTable::Match& match) const;
 
   // Checks who may ask; counts what it refuses.
   Status CheckDoor(const Request& request) const;
@@ -168,14 +168,12 @@ Status Api::Impl::CheckDoor(const Request& request) const {
   return s;
 }
 
-Response Api::Impl::NoSuchRoute(const Request& request, bool other_method) const {
+Response Api::Impl::NoSuchRoute(const Request& request, const RouteTable::Match& match) const {
   // These are files of the page, and its own paths, which the page itself resolves.
   if (page_files && request.method == "GET" && !request.path.starts_with("/api/")) {
     if (auto page = page_files(request.path); page.has_value()) return *std::move(page);
   }
-  Response r = net::ErrorResponse(table.NoSuchRoute(request, other_method));
-  if (other_method) r.status = 405;
-  return r;
+  return table.NoSuchRoute(request, match);
 }
 
 Api::Impl::Question Api::Impl::Read(const Request& request) const {
@@ -186,7 +184,7 @@ Api::Impl::Question Api::Impl::Read(const Request& request) const {
   };
   if (const Status s = CheckDoor(request); !s.ok()) return refuse(net::ErrorResponse(s));
   const RouteTable::Match match = table.Find(request.method, request.path);
-  if (match.endpoint == nullptr) return refuse(NoSuchRoute(request, match.other_method));
+  if (match.endpoint == nullptr) return refuse(NoSuchRoute(request, match));
   const Route& route = match.endpoint->route;
   if (match.name.size() > kMaxPathArgument) {
     return refuse(net::ErrorResponse(InvalidArgument(
@@ -232,7 +230,9 @@ net::Uploads Api::Uploads() const {
       [impl = impl_.get()](const Request& request) -> StatusOr<std::shared_ptr<net::UploadSink>> {
     FW_RETURN_IF_ERROR(impl->CheckDoor(request));
     const RouteTable::Match match = impl->table.Find(request.method, request.path);
-    if (match.endpoint == nullptr) return impl->table.NoSuchRoute(request, match.other_method);
+    // Only paths that take uploads come here.
+    if (match.endpoint == nullptr)
+      return NotFound("no such path: {}", Printable(request.path, 100));
     FW_ASSIGN_OR_RETURN(const Arguments args, Arguments::Read(match.endpoint->route, request, {}));
     return OpenTraceUpload(impl->traces, {request, args, match.name});
   };

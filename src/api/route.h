@@ -110,6 +110,7 @@ struct Route {
   Answers answers;
   std::vector<Media> body = {};  // none: the route takes no body
   std::string_view body_help = {};
+  bool body_required = true;    // of one that takes a body
   bool any_parameters = false;  // whatever stands behind '?' is none of its business
   bool slow = false;            // on a worker it may run for half a minute (net::ServerOptions)
 };
@@ -127,6 +128,11 @@ inline Route Post(std::string_view path, std::string_view operation, std::string
                   std::string_view body_help = {}) {
   return {"POST",          path,     operation, summary, std::move(parameters), std::move(answers),
           std::move(body), body_help};
+}
+
+inline Route OptionalBody(Route route) {
+  route.body_required = false;
+  return route;
 }
 
 inline Route Slow(Route route) {
@@ -169,11 +175,12 @@ class RouteTable {
   struct Match {
     const Endpoint* endpoint = nullptr;
     std::string_view name;
-    bool other_method = false;  // the path is known, but not with that method
+    std::vector<std::string_view> methods = {};  // that the path has, where not this one
   };
   // The literal path before templates, of these the one with the most text behind its {name}.
   Match Find(std::string_view method, std::string_view path) const;
-  Status NoSuchRoute(const net::Request& request, bool other_method) const;
+  // With 405 and what is allowed, or 404 and what is near.
+  net::Response NoSuchRoute(const net::Request& request, const Match& match) const;
   const std::vector<Endpoint>& endpoints() const { return endpoints_; }
 
  private:

@@ -36,6 +36,8 @@ constexpr Text kAlertJob("job", "Only of this job; * is any text.");
 constexpr Text kAlertNode("node", "Only of this node; * is any text.");
 constexpr Integer kAlertLimit("limit", 1, 100'000, 100'000, "Alerts at most.");
 constexpr Integer kAlertOffset("offset", 0, 1 << 30, 0, "Leave out so many.");
+constexpr PathName kAlertId("id", "Id of the alert.");
+constexpr PathName kSilenceId("id", "Id of the silence.");
 constexpr Text kReplayRule("rule", "Only this rule; all that are on where none is given.");
 constexpr Integer kReplayEvery("every_s", 1, 3600, 15, "Seconds between two rounds.");
 constexpr std::string_view kNoServer =
@@ -355,21 +357,21 @@ void AddAlertRoutes(const query::Query* query, alerts::Service* service, RouteTa
                   &kAlertOffset},
                  {Ok("Alerts"), BadParameter(), none}),
              {}, [service](const Call& call) { return ListAlerts(service, call.args); });
-  table->Add(Slow(Post("/api/v1/alerts/replay", "replayAlerts",
-                       "The rules over what is stored: what would have fired",
-                       {&kFrom, &kTo, &kReplayRule, &kReplayEvery},
-                       {Ok("AlertReplay"), BadParameter(), OtherSite(), NoneNear()},
-                       {{kJsonType, "NewRules"}})),
+  table->Add(Slow(OptionalBody(Post("/api/v1/alerts/replay", "replayAlerts",
+                                    "The rules over what is stored: what would have fired",
+                                    {&kFrom, &kTo, &kReplayRule, &kReplayEvery},
+                                    {Ok("AlertReplay"), BadParameter(), OtherSite(), NoneNear()},
+                                    {{kJsonType, "NewRules"}}))),
              {}, [query, service](const Call& call) { return ReplayRules(*query, service, call); });
   table->Add(Get("/api/v1/alerts/rules", "listAlertRules",
                  "The rules, and the quantities that a rule may name", {}, {Ok("AlertRules")}),
              {}, [service](const Call&) { return ListRules(service); });
-  table->Add(
-      Get("/api/v1/alerts/{id}", "getAlert", "One alert", {}, {Ok("Alert"), NoneNear(), none}), {},
-      [service](const Call& call) { return OneAlert(service, call.name); });
+  table->Add(Get("/api/v1/alerts/{id}", "getAlert", "One alert", {&kAlertId},
+                 {Ok("Alert"), NoneNear(), none}),
+             {}, [service](const Call& call) { return OneAlert(service, call.name); });
   table->Add(Post("/api/v1/alerts/{id}/notes", "noteAlert",
-                  "What somebody did about it: it stands with the alert, and may close it", {},
-                  {Ok("Alert"), BadParameter(), OtherSite(), NoneNear(), none},
+                  "What somebody did about it: it stands with the alert, and may close it",
+                  {&kAlertId}, {Ok("Alert"), BadParameter(), OtherSite(), NoneNear(), none},
                   {{kJsonType, "AlertNote"}}),
              {}, [service](const Call& call) { return Note(service, call); });
   table->Add(Get("/api/v1/silences", "listSilences", "Silences", {}, {Ok("Silences"), none}), {},
@@ -379,17 +381,17 @@ void AddAlertRoutes(const query::Query* query, alerts::Service* service, RouteTa
            {Ok("Silence"), BadParameter(), OtherSite(), none}, {{kJsonType, "NewSilence"}}),
       {},
       [service, memory](const Call& call) { return PostSilence(service, memory->now(), call); });
-  table->Add(
-      Post("/api/v1/silences/{id}/end", "endSilence", "Ends a silence; gives the others", {},
-           {Ok("Silences"), OtherSite(), NoneNear(), none}, {{kJsonType, R"({"type": "object"})"}}),
-      {}, [service, memory](const Call& call) {
-        return EndSilence(service, memory->now(), call.name);
-      });
+  table->Add(Post("/api/v1/silences/{id}/end", "endSilence", "Ends a silence; gives the others",
+                  {&kSilenceId}, {Ok("Silences"), OtherSite(), NoneNear(), none},
+                  {{kJsonType, R"({"type": "object"})"}}),
+             {}, [service, memory](const Call& call) {
+               return EndSilence(service, memory->now(), call.name);
+             });
   table->Add(
       Get("/api/v1/jobs/{job}/health", "getJobHealth",
           "How a job is doing now, for recovery services: OFU, baseline, open alerts, "
           "suspects and the age of the data",
-          {}, {Ok("JobHealth"), NoneNear(), none}),
+          {&kJobName}, {Ok("JobHealth"), NoneNear(), none}),
       {}, [memory, service](const Call& call) { return JobHealth(*memory, service, call.name); });
 }
 

@@ -58,6 +58,9 @@ void WriteRecord(JsonWriter& json, const uploads::TraceRecord& r) {
   json.TextField("verdict", r.verdict);
 }
 
+// What stands behind the id is another path.
+bool IsOneName(std::string_view name) { return name.find('/') == std::string_view::npos; }
+
 Response RecordResponse(const uploads::TraceRecord& r, int status) {
   std::string body;
   JsonWriter json(&body);
@@ -253,7 +256,7 @@ void AddTraceRoutes(TraceLibrary* traces, RouteTable* table) {
                      read_only,
                      none,
                      Refused(503, "It is being analysed, or this server keeps no traces.")}),
-             {}, OfTraces(traces, DeleteTrace));
+             {}, OfTraces(traces, DeleteTrace), IsOneName);
   table->Add(
       OfOneTrace(
           "/api/v1/traces/{id}/report", "getTraceReport",

@@ -27,6 +27,14 @@ Status BadTime(std::string_view text) {
       text);
 }
 
+// Of four-digit years, so that the difference of two never overflows.
+StatusOr<Micros> OfFourDigits(std::string_view text, Micros t) {
+  constexpr Micros kFirst = -62'167'219'200 * kMicrosPerSecond;  // 0000-01-01
+  constexpr Micros kEnd = 253'402'300'800 * kMicrosPerSecond;    // 10000-01-01
+  if (t >= kFirst && t < kEnd) return t;
+  return InvalidArgument("\"{}\" is no time of the years 0 to 9999", text);
+}
+
 // Reads exactly `digits` digits at `pos`; false when they are not there.
 bool Digits(std::string_view s, size_t pos, int digits, int* out) {
   if (pos + digits > s.size()) return false;
@@ -137,14 +145,14 @@ StatusOr<Micros> ParseTime(std::string_view text, Micros now) {
   if (absl::StartsWith(Absl(text), "now-")) text.remove_prefix(3);
   if (!text.empty() && text[0] == '-') {
     FW_ASSIGN_OR_RETURN(const Micros back, ParseDuration(text.substr(1)));
-    return now - back;
+    return OfFourDigits(whole, now - back);
   }
   if (!text.empty() && (text.size() < 8 || text.find('-') == std::string_view::npos)) {
     double seconds = 0;
     const auto [end, ec] = std::from_chars(text.data(), text.data() + text.size(), seconds);
     if (ec != std::errc() || end != text.data() + text.size() || !(std::fabs(seconds) < 9.0e12))
       return BadTime(whole);
-    return static_cast<Micros>(std::llround(seconds * 1e6));
+    return OfFourDigits(whole, static_cast<Micros>(std::llround(seconds * 1e6)));
   }
   int y, mo, d, h = 0, mi = 0, s = 0;
   if (!Digits(text, 0, 4, &y) || !Digits(text, 5, 2, &mo) || !Digits(text, 8, 2, &d) ||
@@ -182,13 +190,13 @@ StatusOr<Micros> ParseTime(std::string_view text, Micros now) {
     t += frac;
     text.remove_prefix(n);
   }
-  if (text.empty() || text == "Z" || text == "z") return t;
+  if (text.empty() || text == "Z" || text == "z") return OfFourDigits(whole, t);
   int oh, om;
   if ((text[0] != '+' && text[0] != '-') || text.size() != 6 || text[3] != ':' ||
       !Digits(text, 1, 2, &oh) || !Digits(text, 4, 2, &om))
     return BadTime(whole);
   const Micros offset = oh * kMicrosPerHour + om * kMicrosPerMinute;
-  return text[0] == '+' ? t - offset : t + offset;
+  return OfFourDigits(whole, text[0] == '+' ? t - offset : t + offset);
 }
 
 }  // namespace flopwatch

@@ -35,7 +35,7 @@ std::string FormatDuration(Micros d);
 StatusOr<Micros> ParseDuration(std::string_view text);
 
 // RFC 3339 with Z or offset, "YYYY-MM-DD", "YYYY-MM-DD HH:MM[:SS]" (read as UTC), "now", "now-2h",
-// "-2h", or Unix seconds with optional fraction.
+// "-2h", or Unix seconds with optional fraction; in the years 0 to 9999.
 StatusOr<Micros> ParseTime(std::string_view text, Micros now);
 
 // Rounds down to a multiple of `step`, also for times before 1970.

@@ -14,6 +14,14 @@ using boost::json::value;
 
 constexpr size_t kWidth = 120;  // what fits into a line of so many columns stands in one
 
+// The forms that base/time.h reads.
+constexpr char kDurationPattern[] = R"(([0-9]{1,9}(\.[0-9]{1,6})?(ms|s|m|h|d|w|y))+)";
+const std::string kTimePattern =
+    fmt::format(R"(^(now|(now)?-{}|[0-9]{{1,10}}(\.[0-9]{{1,6}})?|{}([Tt ]{}(Z|z|[+-]{})?)?)$)",
+                kDurationPattern, "[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])",
+                R"(([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,9})?)?)",
+                "([01][0-9]|2[0-3]):[0-5][0-9]");
+
 std::string OneLine(const value& v) {
   std::string out;
   if (const object* o = v.if_object()) {
@@ -85,11 +93,18 @@ value SchemaOf(const api::Parameter& p) {
       if (p.has_default) schema["default"] = Text(p.values[0]);
       break;
     }
-    case api::Kind::kPathName:
-    case api::Kind::kText:
     case api::Kind::kTime:
+      schema["type"] = "string";
+      schema["pattern"] = kTimePattern;
+      break;
     case api::Kind::kDuration:
       schema["type"] = "string";
+      schema["pattern"] = fmt::format("^({}|[0-9]{{1,9}})$", kDurationPattern);
+      break;
+    case api::Kind::kPathName:
+    case api::Kind::kText:
+      schema["type"] = "string";
+      if (p.required) schema["minLength"] = 1;
       if (p.max_length) schema["maxLength"] = *p.max_length;
       if (!p.text_fallback.empty()) schema["default"] = Text(p.text_fallback);
       break;
@@ -110,7 +125,7 @@ value OperationOf(const api::Route& route) {
   }
   if (!parameters.empty()) out["parameters"] = std::move(parameters);
   if (!route.body.empty()) {
-    object body{{"required", true}};
+    object body{{"required", route.body_required}};
     if (!route.body_help.empty()) body["description"] = Text(route.body_help);
     body["content"] = ContentOf(route.body);
     out["requestBody"] = std::move(body);

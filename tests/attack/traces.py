@@ -1,5 +1,5 @@
-"""A trace that crashes, fills or outlives its analysis harms itself alone: the analysis is a process
-of its own, limited, and ends with its server."""
+"""A trace that crashes, fills or outlives its analysis harms itself alone: the analysis is a
+process of its own, limited, and ends with its server."""
 import gzip
 import os
 import signal
@@ -78,7 +78,8 @@ record = ended(server, crashed)
 check(record["state"] == "failed" and "signal 11" in record["error"],
       f"a crash is not said: {record}")
 check(record["progress"] is None, "what ended still says what it does")
-check(ended(server, upload(server, SMALL))["state"] == "ready", "no trace after a crash is analysed")
+check(ended(server, upload(server, SMALL))["state"] == "ready",
+      "no trace after a crash is analysed")
 
 # It takes much memory: its own.
 check(ended(server, upload(server, large()))["state"] == "ready", "a large trace is not analysed")
@@ -93,7 +94,8 @@ check(server.stop(10) == 0, "it ended badly:\n" + server.text())
 check(not runs(worker), "the analysis outlives its server")
 server = Process(*start)
 check(server.json(crashed)["state"] == "failed", "a crash is forgotten by the next server")
-check(server.json(begun)["state"] in ("queued", "analysing"), "a stopped analysis is not done again")
+check(server.json(begun)["state"] in ("queued", "analysing"),
+      "a stopped analysis is not done again")
 
 # The server is killed meanwhile.
 worker = analysing(server, begun)
