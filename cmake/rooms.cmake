@@ -6,7 +6,7 @@
 # From the bottom to the top: a room may only use those before it.
 set(FLOPWATCH_ROOM_ORDER base hardware efficiency models telemetry jobs jobs/slurm jobs/table store
     fleet trace trace/import trace/ops trace/analysis trace/findings trace/report trace/export
-    net discovery ingest history query alerts uploads api server simulate cli)
+    net discovery ingest history query sql alerts uploads api server simulate cli)
 
 add_library(flopwatch_flags INTERFACE)
 target_include_directories(flopwatch_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)

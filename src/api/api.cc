@@ -14,6 +14,7 @@
 #include "base/text.h"
 #include "query/kept.h"
 #include "query/query.h"
+#include "sql/runner.h"
 
 namespace flopwatch::api {
 namespace {
@@ -24,25 +25,26 @@ using net::Response;
 constexpr Micros kMetricsKept = 2 * kMicrosPerMinute;  // after the last scrape of the page
 constexpr size_t kMaxPathArgument = 512;
 
+// Whether the URL that a browser gives for a page is one of ours.
+bool IsOwnPage(std::string_view url, std::optional<std::string_view> host) {
+  const size_t scheme = url.find("://");
+  if (scheme == std::string_view::npos || !host.has_value()) return false;
+  const std::string_view page = url.substr(scheme + 3);
+  return EqualsIgnoringCase(page.substr(0, page.find('/')), *host);
+}
+
 // Checks what a browser says of where a request is from. Programs send no Origin and any Host.
 Status CheckOrigin(const Request& request) {
   const auto host = request.Header("host");
-  if (request.method == "GET") return absl::OkStatus();
   const auto site = request.Header("sec-fetch-site");
-  const bool cross_site = site.has_value() && *site != "same-origin" && *site != "none";
-  const auto origin = request.Header("origin");
-  bool other_origin = false;
-  if (origin.has_value()) {
-    const size_t scheme = origin->find("://");
-    other_origin = scheme == std::string_view::npos || !host.has_value() ||
-                   absl::AsciiStrToLower(std::string(origin->substr(scheme + 3))) !=
-                       absl::AsciiStrToLower(std::string(*host));
+  bool other = site.has_value() && *site != "same-origin" && *site != "none";
+  for (const std::string_view name : {"origin", "referer"}) {
+    if (const auto page = request.Header(name)) other = other || !IsOwnPage(*page, host);
   }
-  if (cross_site || other_origin) {
-    return PermissionDenied(
-        "a page of another site may not send this: cross-origin POST is refused");
-  }
-  return absl::OkStatus();
+  if (!other) return absl::OkStatus();
+  return PermissionDenied(
+      "a page of another site may not send this: ask from a page of this server, "
+      "or with a program");
 }
 
 query::MemorySources MemorySourcesOf(const ApiSources& sources) {
@@ -82,8 +84,9 @@ struct Api::Impl {
   Question Read(const Request& request) const;
   Response NoSuchRoute(const Request& request, const RouteTable::Match& match) const;
 
-  // Checks who may ask; counts what it refuses.
+  // Check who may ask, and that a request is of no page of another site; count what they refuse.
   Status CheckDoor(const Request& request) const;
+  Status CheckSite(const Request& request) const;
 
   const std::optional<HostNames> hosts;  // absent: whatever the request names
   mutable DoorCounts door;
@@ -91,6 +94,7 @@ struct Api::Impl {
   uploads::TraceLibrary* const traces;
   query::Memory memory;
   query::Query query;
+  std::unique_ptr<sql::Runner> own_sql;          // null where one was given
   std::unique_ptr<ingest::ScrapeJoiner> joiner;  // null when offline
   std::unique_ptr<history::Intake> intake;       // likewise
   RouteTable table;
@@ -140,7 +144,8 @@ Api::Impl::Impl(ApiSources sources)
   AddApplicationRoutes(&query, live == nullptr ? nullptr : &live->application, &table);
   AddGpuRoutes(&memory, &query, &table);
   AddTargetRoutes({&memory, pipeline, sources.scraper}, &table);
-  AddSqlRoutes(sources.store, &table);
+  if (sources.sql == nullptr) own_sql = sql::InProcess(sources.store);
+  AddSqlRoutes(own_sql != nullptr ? own_sql.get() : sources.sql, &table);
   AddTraceRoutes(traces, &table);
   AddPushRoutes(pipeline, joiner.get(), &table);
   AddBookRoutes(
@@ -150,7 +155,7 @@ Api::Impl::Impl(ApiSources sources)
   AddAlertRoutes(&query, sources.alert_service, &table);
   AddMetricsRoute(
       {&memory, pipeline, sources.scraper, traces, store_stats, sources.version, started, &door,
-       sources.http_stats, sources.scheduler, sources.alert_service},
+       sources.http_stats, sources.scheduler, sources.alert_service, sources.sql},
       [kept = &*fleet_metrics] { return kept->AtHand(); },
       [this, render] { return memory.IsLarge() ? fleet_metrics->Get() : render(); }, &table);
   AddPageRoutes(page_files, &table);
@@ -163,6 +168,11 @@ Status Api::Impl::CheckDoor(const Request& request) const {
       return s;
     }
   }
+  // What only reads may be sent by any page: it is not shown the answer.
+  return request.method == "GET" ? absl::OkStatus() : CheckSite(request);
+}
+
+Status Api::Impl::CheckSite(const Request& request) const {
   Status s = CheckOrigin(request);
   if (!s.ok()) door.other_site.fetch_add(1, std::memory_order_relaxed);
   return s;
@@ -186,6 +196,9 @@ Api::Impl::Question Api::Impl::Read(const Request& request) const {
   const RouteTable::Match match = table.Find(request.method, request.path);
   if (match.endpoint == nullptr) return refuse(NoSuchRoute(request, match));
   const Route& route = match.endpoint->route;
+  if (route.apart) {
+    if (const Status s = CheckSite(request); !s.ok()) return refuse(net::ErrorResponse(s));
+  }
   if (match.name.size() > kMaxPathArgument) {
     return refuse(net::ErrorResponse(InvalidArgument(
         "{}: the last part of the path is longer than {} bytes", route.path, kMaxPathArgument)));
@@ -240,6 +253,11 @@ net::Uploads Api::Uploads() const {
 }
 
 const std::vector<Endpoint>& Api::endpoints() const { return impl_->table.endpoints(); }
+
+bool Api::RunsApart(const Request& request) const {
+  const Route* const route = RouteOf(request);
+  return route != nullptr && route->apart;
+}
 
 bool Api::MayTakeLong(const Request& request) const {
   const Route* const route = RouteOf(request);

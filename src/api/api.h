@@ -35,6 +35,9 @@ class SlurmBooks;
 namespace flopwatch::alerts {
 class Service;
 }
+namespace flopwatch::sql {
+class Runner;
+}
 
 namespace flopwatch::api {
 
@@ -55,6 +58,7 @@ struct ApiSources {
   uploads::TraceLibrary* traces = nullptr;  // null where there is no place for uploaded traces
   const discovery::SlurmBooks* scheduler = nullptr;  // null where nobody asks one
   alerts::Service* alert_service = nullptr;          // null offline, and where there are no rules
+  sql::Runner* sql = nullptr;                        // null: `store` is asked, in this process
   std::string version;
   // The names that requests may give this server; absent: any.
   std::optional<HostNames> hosts;
@@ -72,8 +76,10 @@ class Api {
   std::optional<net::Response> AtOnce(const net::Request& request) const;
   // May read the store and take long.
   net::Response OnWorker(const net::Request& request) const;
-  // Whether OnWorker() may run for half a minute: SQL of a user, and raw samples joined on demand.
+  // Whether OnWorker() may run for half a minute: raw samples joined on demand.
   bool MayTakeLong(const net::Request& request) const;
+  // Whether it is work of a size that whoever asks decides, apart from all else: SQL.
+  bool RunsApart(const net::Request& request) const;
   // Does either, for callers that may wait.
   net::Response Handle(const net::Request& request) const;
   // Bodies of uploaded traces go to disk as they arrive. Valid as long as this object.

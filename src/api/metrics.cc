@@ -166,6 +166,13 @@ constexpr MetricInfo kMetrics[] = {
     {"flopwatch_http_refused_requests_total", "counter",
      "Requests refused before anything looked at what they ask for, by reason: unknown_host, "
      "other_site, unreadable (malformed, too large, or too many at once)."},
+    {"flopwatch_sql_queries_total", "counter",
+     "Queries in SQL, by how they ended: answered, refused, memory, time, left (its client), "
+     "no_copy "
+     "(of what is stored), died."},
+    {"flopwatch_sql_processes", "gauge", "Queries that run, each in a process of its own."},
+    {"flopwatch_sql_copies_total", "counter", "Copies of what is stored, made for queries."},
+    {"flopwatch_sql_copy_duration_seconds", "gauge", "Duration of the last of them."},
     {"flopwatch_traces", "gauge", "Uploaded traces kept."},
     {"flopwatch_trace_bytes", "gauge", "Bytes of the files of uploaded traces."},
     {"flopwatch_traces_waiting", "gauge",
@@ -503,6 +510,15 @@ void ApplicationMetrics(Page& page, const ingest::ApplicationIntake::Stats& s) {
   page.One("flopwatch_application_pending_samples", s.pending);
 }
 
+void SqlMetrics(Page& page, const sql::RunnerStats& s) {
+  page.Begin("flopwatch_sql_queries_total");
+  for (size_t k = 0; k < sql::kOutcomes; ++k)
+    page.Sample(s.queries[k], {{"outcome", sql::OutcomeName(static_cast<sql::Outcome>(k))}});
+  page.One("flopwatch_sql_processes", s.processes);
+  page.One("flopwatch_sql_copies_total", s.copies);
+  page.One("flopwatch_sql_copy_duration_seconds", s.last_copy_s);
+}
+
 void TraceMetrics(Page& page, const uploads::TraceLibraryStats& s) {
   page.One("flopwatch_traces", s.traces);
   page.One("flopwatch_trace_bytes", s.bytes);
@@ -619,6 +635,7 @@ void RenderServerMetrics(const ServerMetrics& of, bool per_gpu, std::string* out
   SchedulerMetrics(
       page, of.scheduler != nullptr ? of.scheduler->Health() : discovery::SchedulerHealth(), Now());
   AlertMetrics(page, of.alert_service, of.memory->now());
+  SqlMetrics(page, of.sql != nullptr ? of.sql->stats() : sql::RunnerStats());
   TraceMetrics(page, of.traces != nullptr ? of.traces->stats() : uploads::TraceLibraryStats());
 }
 

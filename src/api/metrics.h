@@ -14,6 +14,7 @@
 #include "ingest/pipeline.h"
 #include "net/scraper.h"
 #include "query/memory.h"
+#include "sql/runner.h"
 #include "uploads/traces.h"
 
 namespace flopwatch::api {
@@ -50,6 +51,7 @@ struct ServerMetrics {
   std::function<net::ServerStats()> http_stats;  // empty where no server listens
   const discovery::SlurmBooks* scheduler;        // null where nobody asks one
   const alerts::Service* alert_service;          // null where there are no rules
+  const sql::Runner* sql;                        // null offline
 };
 // `per_gpu` adds flopwatch_gpu_ofu_ratio, a series a GPU.
 void RenderServerMetrics(const ServerMetrics& of, bool per_gpu, std::string* out);

@@ -113,6 +113,9 @@ struct Route {
   bool body_required = true;    // of one that takes a body
   bool any_parameters = false;  // whatever stands behind '?' is none of its business
   bool slow = false;            // on a worker it may run for half a minute (net::ServerOptions)
+  // Whoever asks decides what it costs: on workers of its own, and never for a page of another
+  // site.
+  bool apart = false;
 };
 
 inline Route Get(std::string_view path, std::string_view operation, std::string_view summary,
@@ -137,6 +140,11 @@ inline Route OptionalBody(Route route) {
 
 inline Route Slow(Route route) {
   route.slow = true;
+  return route;
+}
+
+inline Route Apart(Route route) {
+  route.apart = true;
   return route;
 }
 

@@ -20,6 +20,7 @@
 #include "ingest/pipeline.h"
 #include "net/scraper.h"
 #include "query/query.h"
+#include "sql/runner.h"
 #include "uploads/traces.h"
 
 namespace flopwatch::api {
@@ -78,7 +79,7 @@ struct TargetSources {
 void AddTargetRoutes(const TargetSources& sources, RouteTable* table);
 
 // routes_sql.cc: SQL on the store.
-void AddSqlRoutes(store::Store* store, RouteTable* table);
+void AddSqlRoutes(sql::Runner* runner, RouteTable* table);
 
 // routes_traces.cc. `traces` null: there is no place for them.
 void AddTraceRoutes(uploads::TraceLibrary* traces, RouteTable* table);

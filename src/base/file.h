@@ -39,6 +39,10 @@ class FileLock {
   int fd_ = -1;
 };
 
+// Copies what the file has when this begins into a new one, with its time of change; where the file
+// system can, the two share their blocks.
+Status CopyFile(const std::string& from, const std::string& to);
+
 // Bytes a non-root process may still write on the file system of `path`.
 StatusOr<uint64_t> FreeDiskBytes(const std::string& path);
 

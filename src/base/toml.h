@@ -15,12 +15,17 @@
 namespace flopwatch {
 
 // toml::parse(), guarded: use this one. A table's header without a name behind its bracket ("[", "[
-// " at the end of a line) is an error here; the library takes it for granted that there is a name,
-// and what it does else is not defined. `file_name` appears in the places of the document.
+// " at the end of a line) and a letter that is not of ASCII outside of strings and comments are
+// errors here; the library takes it for granted that there are none, and what it does else is not
+// defined. `file_name` appears in the places of the document.
 toml::parse_result ParseToml(std::string_view text, std::string_view file_name = {});
 
-// The line of the first such header, or 0. In what is no TOML, that before the library's own error
-// counts.
-int LineOfNamelessHeader(std::string_view text);
+// The first of these; line 0 = there is none. In what is no TOML, that before the library's own
+// error counts.
+struct TomlFault {
+  int line = 0;
+  std::string_view why = {};
+};
+TomlFault FaultOfToml(std::string_view text);
 
 }  // namespace flopwatch

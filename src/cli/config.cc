@@ -192,9 +192,15 @@ const std::vector<ConfigKey>& ConfigKeys() {
       {"traces.max_upload_mb", T::kInteger, "2048", "Largest file of an uploaded trace, in MiB.", 1,
        1 << 20},
       {"traces.max_events", T::kInteger, "8000000",
-       "Events of one uploaded trace, all its files together, because the analysis shares the "
-       "server's memory (about 200 bytes an event).",
+       "Events of one uploaded trace, all its files together, because each takes about 200 "
+       "bytes of memory.",
        1000, 200'000'000},
+      {"sql.max_memory_mb", T::kInteger, "384",
+       "Memory that the process of one query in SQL may take, in MiB; one that needs more fails.",
+       128, 1 << 20},
+      {"sql.timeout", T::kDuration, "30s", "Longest time of one query in SQL."},
+      {"sql.processes", T::kInteger, "2",
+       "Queries in SQL that run at once, each in a process of its own; eight more wait.", 1, 64},
       {"traces.max_memory_mb", T::kInteger, "768",
        "Memory that the analysis of an uploaded trace may take, in MiB; one that needs more fails.",
        64, 1 << 20},

@@ -6,6 +6,7 @@
 
 #include "base/file.h"
 #include "base/status.h"
+#include "sql/worker.h"
 #include "uploads/worker.h"
 
 namespace flopwatch::cli {
@@ -17,7 +18,7 @@ struct Worker {
   std::string_view kind;
   int (*run)(std::string_view job);
 };
-constexpr Worker kWorkers[] = {{"trace", uploads::RunTraceWorker}};
+constexpr Worker kWorkers[] = {{"sql", sql::RunSqlWorker}, {"trace", uploads::RunTraceWorker}};
 
 }  // namespace
 

@@ -9,6 +9,8 @@
 #include <string>
 #include <utility>
 
+#include "base/text.h"
+
 namespace flopwatch::discovery {
 namespace {
 
@@ -149,6 +151,8 @@ class Builder final : public YAML::EventHandler {
   Refused too_deep_ = {0, ""};
 };
 
+constexpr size_t kShownBytes = 200;
+
 // The parser has several words for a tab in the indentation of a line, none of which names it.
 bool HasTabIndent(std::string_view text, int line) {
   for (int k = 0; k < line && text.find('\n') != std::string_view::npos; ++k)
@@ -174,7 +178,8 @@ StatusOr<YamlList> ReadYamlList(std::string_view text, const YamlLimits& limits)
     return bad(refused.line, refused.why);
   } catch (const YAML::Exception& e) {
     const int line = e.mark.is_null() ? 0 : e.mark.line;
-    return bad(line + 1, HasTabIndent(text, line) ? "tabs do not indent in YAML" : e.msg);
+    return bad(line + 1, HasTabIndent(text, line) ? "tabs do not indent in YAML"
+                                                  : Printable(e.msg, kShownBytes));
   }
 }
 

@@ -35,6 +35,9 @@ struct Request {
   std::string remote;  // "10.0.0.7:51234"
   bool http_1_0 = false;
   std::shared_ptr<UploadSink> sink;  // has the body as it was sent; null: `body` has it
+  // Of requests that may run for long: nobody waits for the answer any more, because the client has
+  // left or the server stops.
+  std::stop_token gone = {};
 
   // First value of a query parameter or header (name in lower case); nullopt when absent.
   std::optional<std::string_view> Query(std::string_view name) const;
@@ -82,6 +85,11 @@ struct ServerOptions {
   // Which of them may run for long; empty = none. They wait in a queue of their own and leave two
   // workers to the others, bodies that are unpacked leave one.
   std::function<bool(const Request& request)> is_slow = {};
+  // Which of them run on threads of their own, so that nobody else waits for one; a full queue is
+  // 429. Empty = none.
+  std::function<bool(const Request& request)> is_apart = {};
+  int apart_workers = 2;
+  int max_apart_queued = 8;
 };
 
 // Counts since the start.

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <boost/asio/post.hpp>
+#include <cerrno>
 #include <ctime>
 #include <exception>
 
@@ -48,7 +49,7 @@ Response ServerState::Refuse(int status, const Status& said) {
   Response r = Refusal(status, said);
   if (status == 405)
     r.headers.emplace_back("Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
-  if (status == 503) r.headers.emplace_back("Retry-After", "1");
+  if (status == 503 || status == 429) r.headers.emplace_back("Retry-After", "1");
   return r;
 }
 
@@ -103,6 +104,7 @@ void ServerConnection::CheckDeadline(Micros now) {
 void ServerConnection::Stop() {
   keep_alive_ = false;
   if (state_ == State::kRead) Close();
+  if (state_ == State::kHandle && gone_) gone_->request_stop();
 }
 
 void ServerConnection::Evict() {
@@ -250,6 +252,18 @@ void ServerConnection::OnSunk(const Status& status) {
   WaitReadable();
 }
 
+void ServerConnection::WatchForEnd() {
+  socket_.async_wait(
+      tcp::socket::wait_read, [self = shared_from_this(), request = handled_](ErrorCode ec) {
+        if (ec || self->handled_ != request || self->state_ != State::kHandle) return;
+        char byte;
+        const ssize_t n = ::recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
+        if (n > 0) return;  // the next request: whoever sends one waits
+        if (n < 0 && (errno == EAGAIN || errno == EINTR)) return self->WatchForEnd();
+        self->gone_->request_stop();
+      });
+}
+
 bool ServerConnection::HoldBody(size_t bytes) {
   const bool grew = bytes > held_body_.bytes();
   return held_body_.Hold(bytes) <= shared_.options.max_body_bytes_at_once || !grew;
@@ -284,6 +298,8 @@ void ServerConnection::HandleRequest() {
   WaitNoMore();
   keep_alive_ = p.keep_alive() && !loop_.stopping;
   shared_.requests.fetch_add(1, std::memory_order_relaxed);
+  ++handled_;
+  gone_.reset();
 
   // The request is shared: a std::function must be copyable, and a declined request moves into one.
   const auto request = std::make_shared<Request>();
@@ -315,24 +331,40 @@ void ServerConnection::HandleRequest() {
     if (auto answer = shared_.AnswerAtOnce(*request)) return Send(*std::move(answer));
   }
   const bool slow = shared_.options.is_slow && shared_.options.is_slow(*request);
+  const bool apart = shared_.options.is_apart && shared_.options.is_apart(*request);
+  if (slow || apart) {
+    request->gone = gone_.emplace().get_token();
+    WatchForEnd();
+  }
   const auto pace = slow     ? WorkerPool::Pace::kSlow
                     : packed ? WorkerPool::Pace::kUnpacks
                              : WorkerPool::Pace::kUsual;
-  const bool queued = shared_.pool.TrySubmit(
-      [self = shared_from_this(), request, packed]() mutable {
-        // Shared for the same reason as the request; compressed here so that it costs no loop time.
-        ServerState& shared = self->shared_;
-        const auto response = std::make_shared<Response>(packed ? shared.AnswerPacked(request.get())
-                                                                : shared.AnswerOnWorker(*request));
-        Negotiate(self->accepted_, response.get());
-        // Moved, so that the connection never ends on this thread.
-        asio::io_context& io = self->loop_.io;
-        asio::post(io, [self = std::move(self), response] { self->Send(std::move(*response)); });
-      },
-      pace);
-  if (!queued)
+  const bool queued =
+      (apart ? shared_.apart : shared_.pool)
+          .TrySubmit(
+              [self = shared_from_this(), request, packed]() mutable {
+                // Shared for the same reason as the request; compressed here so that it costs no
+                // loop time.
+                ServerState& shared = self->shared_;
+                const auto response = std::make_shared<Response>(
+                    packed ? shared.AnswerPacked(request.get()) : shared.AnswerOnWorker(*request));
+                Negotiate(self->accepted_, response.get());
+                // Moved, so that the connection never ends on this thread.
+                asio::io_context& io = self->loop_.io;
+                asio::post(
+                    io, [self = std::move(self), response] { self->Send(std::move(*response)); });
+              },
+              pace);
+  if (queued) return;
+  if (apart) {
+    RefuseKeepingConnection(
+        429, ResourceExhausted("{} such requests run and {} wait; try again in "
+                               "a moment",
+                               shared_.options.apart_workers, shared_.options.max_apart_queued));
+  } else {
     RefuseKeepingConnection(503,
                             Unavailable("too many slow requests at once; try again in a moment"));
+  }
 }
 
 void ServerConnection::Send(Response response) {

@@ -17,6 +17,7 @@
 #include <list>
 #include <memory>
 #include <optional>
+#include <stop_token>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -87,6 +88,7 @@ struct ServerState {
         on_worker(std::move(w)),
         uploads(std::move(u)),
         pool(options.workers, options.max_queued),
+        apart(options.is_apart ? options.apart_workers : 0, options.max_apart_queued),
         max_connections(std::max(
             1, static_cast<int>(std::min<uint64_t>(static_cast<uint64_t>(options.max_connections),
                                                    RaiseOpenFiles() / 2)))) {}
@@ -99,7 +101,7 @@ struct ServerState {
       refused_requests{0}, timed_out{0};
   std::atomic<int> open{0};
   std::atomic<uint64_t> body_bytes{0};  // held by all connections
-  WorkerPool pool;
+  WorkerPool pool, apart;
   const int max_connections;
 
   // Both answer 500 where the handler throws.
@@ -147,6 +149,9 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   // it is not read.
   bool OpenSink();
 
+  // Ends what is done for a client that leaves before it has its answer.
+  void WatchForEnd();
+
   // Hands what has arrived to the sink, on a worker: a disk may be slow. Nothing is read meanwhile.
   void SinkBody();
   void OnSunk(const Status& status);
@@ -186,7 +191,9 @@ class ServerConnection : public std::enable_shared_from_this<ServerConnection> {
   std::array<asio::const_buffer, 2> out_;
   size_t written_ = 0, lingered_ = 0;
   HeldBytes held_body_;
-  Micros deadline_ = 0;  // monotonic; 0 = none (a handler has the request)
+  std::optional<std::stop_source> gone_;  // of the request that is being handled, where it has one
+  uint64_t handled_ = 0;                  // requests
+  Micros deadline_ = 0;                   // monotonic; 0 = none (a handler has the request)
   State state_ = State::kRead;
   bool keep_alive_ = true, head_ = false, refused_ = false;
 };

@@ -106,6 +106,7 @@ class ServerImpl final : public HttpServer {
     }
     // Workers post to the loops, connections use `shared_`: end them in this order.
     shared_.pool.Stop();
+    shared_.apart.Stop();
     accept_pause_.reset();
     acceptor_.reset();
     loops_.clear();

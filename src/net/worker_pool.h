@@ -28,9 +28,9 @@ class WorkerPool {
  public:
   enum class Pace : uint8_t { kUsual, kUnpacks, kSlow };  // slower and slower
 
-  // At most `max_queued` of each pace wait.
+  // At most `max_queued` of each pace wait. Without a thread nothing may be submitted.
   WorkerPool(int threads, int max_queued)
-      : max_queued_(std::max(max_queued, 1)), threads_in_all_(std::max(threads, 1)) {
+      : max_queued_(std::max(max_queued, 1)), threads_in_all_(std::max(threads, 0)) {
     for (int i = 0; i < threads_in_all_; ++i)
       threads_.emplace_back([this](std::stop_token stop) { Run(stop); });
   }

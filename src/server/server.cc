@@ -49,6 +49,7 @@ struct Server::Parts {
   std::unique_ptr<net::Scraper> scraper;
   std::unique_ptr<query::Memory> memory;           // of the alerts; null without them
   std::unique_ptr<alerts::Service> alert_service;  // likewise
+  std::unique_ptr<sql::Runner> sql;
   std::unique_ptr<api::Api> api;
   std::unique_ptr<net::HttpServer> http;
   // The same, for the requests that ask for its counts: they begin before it is stored there.
@@ -150,9 +151,13 @@ Status Server::Parts::Listen() {
     return server == nullptr ? net::ServerStats() : server->stats();
   };
   if (options.page) parts.ui = api::ServeUi;
+  options.sql.directory = options.store.directory + "/copies";
+  FW_ASSIGN_OR_RETURN(sql, sql::Confined(store.get(), options.sql));
+  parts.sql = sql.get();
   api = std::make_unique<api::Api>(std::move(parts));
   net::ServerOptions listen = options.http;
   listen.is_slow = [this](const net::Request& r) { return api->MayTakeLong(r); };
+  listen.is_apart = [this](const net::Request& r) { return api->RunsApart(r); };
   FW_ASSIGN_OR_RETURN(
       http, net::HttpServer::Start(
                 listen, [this](const net::Request& r) { return api->AtOnce(r); },
@@ -209,6 +214,7 @@ Status Server::Parts::TakeApart() {
   if (scheduler != nullptr) scheduler->StopSoon();
   http.reset();
   api.reset();  // it looks at the scraper between requests too
+  sql.reset();
   alert_service.reset();
   memory.reset();
   watcher = {};

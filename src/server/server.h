@@ -20,6 +20,7 @@
 #include "ingest/pipeline.h"
 #include "net/http.h"
 #include "net/scraper.h"
+#include "sql/confined.h"
 #include "store/store.h"
 #include "uploads/traces.h"
 
@@ -38,6 +39,7 @@ struct ServerOptions {
   Micros jobs_file_poll = 5 * kMicrosPerSecond;
   std::optional<discovery::SlurmOptions> slurm;        // absent: nobody asks it
   std::optional<uploads::TraceLibraryOptions> traces;  // absent: no uploads; catalog: below
+  sql::ConfinedOptions sql;                            // directory: below
   std::optional<alerts::ServiceOptions> alerting;  // absent: no rules; state file and clock: below
   hardware::Catalog catalog = hardware::Catalog::Builtin();
   fleet::Prices prices;

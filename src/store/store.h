@@ -250,6 +250,7 @@ inline constexpr size_t kMaxVisitedColumns = 24;
 
 struct QueryLimits {
   uint64_t max_rows = 10'000;
+  uint64_t max_bytes = 64ull << 20;  // of text in cells, about; what is over either is left out
   Micros timeout = 30 * kMicrosPerSecond;
 };
 struct QueryResult {
@@ -380,6 +381,15 @@ class Store {
   // bounded rows and time.
   virtual StatusOr<QueryResult> UserSql(std::string_view sql, QueryLimits limits) = 0;
   virtual StoreStats stats() const = 0;
+  // Makes `directory`, which must not be there but in the file system of the data, a data directory
+  // of what is stored now, for another process to open read-only. It is what a kill at a moment
+  // within this call would have left: sealed files are linked, hot ones copied, but for those that
+  // `previous` ("" = none), an earlier copy, has as they are. Appends wait while logs of a few MB
+  // are copied.
+  // An error leaves nothing. ResourceExhausted: too little disk. Unavailable: not now.
+  virtual Status CopyTo(const std::string& /*directory*/, const std::string& /*previous*/) {
+    return Unimplemented("this store cannot be copied");
+  }
   // Ends reading: what is read from now on is Unavailable, and what is being read is interrupted
   // until it has ended or `longest` is over. Writing goes on. True: nobody reads any more.
   virtual bool EndReads(Micros /*longest*/) { return true; }

@@ -326,6 +326,12 @@ StatusOr<server::ServerOptions> ServerOptionsOf(Context& context, const ListenAd
   FW_ASSIGN_OR_RETURN(const std::string hosts, context.Config("inventory.file"));
   FW_ASSIGN_OR_RETURN(o.inventory, SiteInventory(hosts));
   FW_ASSIGN_OR_RETURN(o.traces, TraceOptionsOf(context, o.store.directory));
+  o.sql.program = WorkerCommand("sql");
+  FW_ASSIGN_OR_RETURN(o.sql.timeout, context.ConfigDuration("sql.timeout"));
+  FW_ASSIGN_OR_RETURN(const int64_t sql_memory, context.ConfigInteger("sql.max_memory_mb"));
+  o.sql.memory_mb = static_cast<uint64_t>(sql_memory);
+  FW_ASSIGN_OR_RETURN(const int64_t sql_processes, context.ConfigInteger("sql.processes"));
+  o.http.apart_workers = static_cast<int>(sql_processes);
   FW_ASSIGN_OR_RETURN(o.alerting, AlertOptionsOf(context));
   FW_ASSIGN_OR_RETURN(o.page, context.ConfigBool("ui.enabled"));
   return o;

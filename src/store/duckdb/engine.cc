@@ -77,7 +77,9 @@ Status Engine::Configure(Connection* connection) const {
   const std::string settings[] = {
       // Otherwise now() would be compared with stored UTC in the machine's zone.
       "SET GLOBAL TimeZone = 'UTC'",
-      fmt::format("SET memory_limit = '{}MiB'", std::max(options_.memory_limit_mb, kMinMemoryMb)),
+      fmt::format("SET memory_limit = '{}MiB'",
+                  options_.read_only ? options_.memory_limit_mb
+                                     : std::max(options_.memory_limit_mb, kMinMemoryMb)),
       fmt::format("SET threads = {}", std::max(options_.threads, 1)),
       fmt::format("SET external_threads = {}", std::max(options_.threads, 1)),  // Helpers
       fmt::format("SET temp_directory = {}", QuoteText(options_.spill_directory)),
@@ -253,15 +255,30 @@ Status Engine::Write(std::string_view doing, Use use, Work work, std::optional<u
 void Engine::Checkpoint(Connection* c, std::string_view alias, const std::string& path) {
   {
     MutexLock lock(mutex_);
-    if (MonotonicNow() < next_checkpoint_) return;
+    if (MonotonicNow() < next_checkpoint_ || copies_ > 0) return;
+    ++checkpoints_;
   }
   const Status status = CheckpointIfLarge(c, alias, path, options_.checkpoint_log_bytes);
+  MutexLock lock(mutex_);
+  --checkpoints_;
+  changed_.NotifyAll();
   if (status.ok()) return;
   // What was committed is in the log, so a failure costs a restart of the engine and no rows.
   LogWarn("{}", std::string(status.message()));
-  MutexLock lock(mutex_);
   next_checkpoint_ = MonotonicNow() + kCheckpointRetry;
   needs_restart_ = true;
+}
+
+Engine::NoCheckpoints::NoCheckpoints(Engine& engine) : engine_(engine) {
+  MutexLock lock(engine_.mutex_);
+  ++engine_.copies_;
+  engine_.changed_.Wait(engine_.mutex_,
+                        [&]() FW_REQUIRES(engine_.mutex_) { return engine_.checkpoints_ == 0; });
+}
+
+Engine::NoCheckpoints::~NoCheckpoints() {
+  MutexLock lock(engine_.mutex_);
+  --engine_.copies_;
 }
 
 }  // namespace flopwatch::store::duck

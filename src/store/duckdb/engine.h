@@ -33,7 +33,7 @@ namespace flopwatch::store::duck {
 struct EngineOptions {
   std::string directory;         // absolute; nothing outside it can be read or written through SQL
   std::string spill_directory;   // "" = a query that does not fit in memory fails
-  uint64_t memory_limit_mb = 0;  // at least kMinMemoryMb is taken
+  uint64_t memory_limit_mb = 0;  // at least kMinMemoryMb is taken, unless read_only
   int threads = 2;
   bool read_only = false;  // Write() refuses
   uint64_t checkpoint_log_bytes = kCheckpointLogBytes;
@@ -119,8 +119,21 @@ class FW_CAPABILITY("lease") Engine {
   // one has followed.
   Status Write(std::string_view doing, Use use, Work work, std::optional<uint64_t> epoch = {})
       FW_EXCLUDES(this);
-  // Merges the log of a file into it when it is large.
-  void Checkpoint(Connection* c, std::string_view alias, const std::string& path);
+  // Merges the log of a file into it when it is large, unless files are being copied.
+  void Checkpoint(Connection* c, std::string_view alias, const std::string& path)
+      FW_EXCLUDES(mutex_);
+  // While one lives, files of the database only grow: what a log that was copied refers to is in a
+  // file that is copied after it.
+  class NoCheckpoints {
+   public:
+    explicit NoCheckpoints(Engine& engine) FW_EXCLUDES(engine.mutex_);
+    ~NoCheckpoints();
+    NoCheckpoints(const NoCheckpoints&) = delete;
+    NoCheckpoints& operator=(const NoCheckpoints&) = delete;
+
+   private:
+    Engine& engine_;
+  };
 
  private:
   // A lease is entered and left. `order_` stands for the lease in the order of locks.
@@ -143,6 +156,8 @@ class FW_CAPABILITY("lease") Engine {
   absl::flat_hash_map<Connection*, Use> active_ FW_GUARDED_BY(mutex_);
   uint64_t epoch_ FW_GUARDED_BY(mutex_) = 0;
   Micros next_checkpoint_ FW_GUARDED_BY(mutex_) = 0;  // monotonic
+  int checkpoints_ FW_GUARDED_BY(mutex_) = 0;         // that run
+  int copies_ FW_GUARDED_BY(mutex_) = 0;              // NoCheckpoints that live
   bool restarting_ FW_GUARDED_BY(mutex_) = false;
   bool reads_ended_ FW_GUARDED_BY(mutex_) = false;
   bool needs_restart_ FW_GUARDED_BY(mutex_) = false;

@@ -76,6 +76,11 @@ class Stage {
   // What was acknowledged can be read afterwards, from a segment or from memory: in the instance of
   // the engine whose epoch is returned. (Moving rows may itself lead to another one.)
   StatusOr<uint64_t> MakeReadable() FW_EXCLUDES(mutex_);
+  // Nobody appends, or moves rows on, meanwhile.
+  Status InTurn(absl::FunctionRef<Status()> work) FW_EXCLUDES(mutex_) {
+    MutexLock lock(mutex_);
+    return work();
+  }
   // The segment takes no more rows, and no journal is left of which it alone says that it is in.
   Status Close(std::string_view doing, Segment* segment, uint64_t epoch) FW_EXCLUDES(mutex_);
 

@@ -13,6 +13,7 @@
 #include "store/duckdb/application.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
+#include "store/duckdb/directory_copy.h"
 #include "store/duckdb/gpu_rows.h"
 #include "store/duckdb/insert.h"
 #include "store/duckdb/raw_sums.h"
@@ -379,6 +380,31 @@ Status DuckDbStore::VisitGpuRows(Window w, absl::Span<const std::string_view> co
 }
 StatusOr<QueryResult> DuckDbStore::UserSql(std::string_view sql, QueryLimits limits) {
   return Read([&](Connection* c, const Layout&) { return RunUserSql(c, sql, limits); });
+}
+
+Status DuckDbStore::CopyTo(const std::string& directory, const std::string& previous) {
+  FW_RETURN_IF_ERROR(stage_.EnsureUp());
+  // Checkpoints and the deletion of files are put off to the end.
+  const Engine::NoCheckpoints no_checkpoints(engine_);
+  FW_ASSIGN_OR_RETURN(const uint64_t epoch, stage_.MakeReadable());
+  DirectoryCopy copy(options_, directory, previous);
+  FW_RETURN_IF_ERROR(copy.Begin());
+  std::optional<Layouts::Reading> now;
+  const auto failed = [&](const Status& why) {
+    copy.Remove();
+    return Annotate(why, "copying what is stored");
+  };
+  if (const Status s = stage_.InTurn([&] {
+        now.emplace(layouts_);
+        return copy.Logs(**now);
+      });
+      !s.ok())
+    return failed(s);
+  if (const Status s = copy.Files(**now); !s.ok()) return failed(s);
+  // Opening it again replays logs, and may write anywhere.
+  if (engine_.epoch() != epoch || engine_.needs_restart())
+    return failed(Unavailable("the store was opened again after an error meanwhile; ask again"));
+  return absl::OkStatus();
 }
 
 StoreStats DuckDbStore::stats() const {

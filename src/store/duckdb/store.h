@@ -65,6 +65,7 @@ class DuckDbStore : public Store {
   Status VisitGpuRows(Window w, absl::Span<const std::string_view> columns, RowOrder order,
                       absl::FunctionRef<Status(const GpuRows&)> visit) override;
   StatusOr<QueryResult> UserSql(std::string_view sql, QueryLimits limits) override;
+  Status CopyTo(const std::string& directory, const std::string& previous) override;
   bool EndReads(Micros longest) override { return engine_.EndReads(longest); }
   StoreStats stats() const override;
 

@@ -220,7 +220,12 @@ class Timer {
   std::jthread thread_;  // last: it ends before what it uses
 };
 
-Status Fetch(Connection* c, std::string_view sql, uint64_t max_rows, QueryResult* out) {
+size_t BytesOf(const Cell& cell) {
+  const auto* text = std::get_if<std::string>(&cell);
+  return sizeof(Cell) + (text == nullptr ? 0 : text->size());
+}
+
+Status Fetch(Connection* c, std::string_view sql, const QueryLimits& limits, QueryResult* out) {
   duckdb_prepared_statement prepared = nullptr;
   const absl::Cleanup drop = [&] { duckdb_destroy_prepare(&prepared); };
   if (duckdb_prepare(c->raw(), std::string(sql).c_str(), &prepared) != DuckDBSuccess)
@@ -252,19 +257,22 @@ Status Fetch(Connection* c, std::string_view sql, uint64_t max_rows, QueryResult
     out->table.columns.push_back({duckdb_column_name(&result, i), "", ColumnFormat::kPlain});
     out->types.push_back(TypeName(types[i]));
   }
+  uint64_t bytes = 0;
   while (duckdb_data_chunk chunk = duckdb_fetch_chunk(result)) {
     const absl::Cleanup drop_chunk = [&] { duckdb_destroy_data_chunk(&chunk); };
     const idx_t size = duckdb_data_chunk_get_size(chunk);
     if (size == 0) break;
     for (idx_t r = 0; r < size; ++r) {
-      if (out->table.rows.size() >= max_rows) {
+      if (out->table.rows.size() >= limits.max_rows || bytes >= limits.max_bytes) {
         out->truncated = true;
         return absl::OkStatus();
       }
       std::vector<Cell>& row = out->table.rows.emplace_back();
       row.reserve(columns);
-      for (idx_t i = 0; i < columns; ++i)
+      for (idx_t i = 0; i < columns; ++i) {
         row.push_back(CellOf(duckdb_data_chunk_get_vector(chunk, i), types[i], r, kMaxCellBytes));
+        bytes += BytesOf(row.back());
+      }
     }
   }
   if (const char* error = duckdb_result_error(&result); error != nullptr && *error != '\0')
@@ -285,7 +293,7 @@ StatusOr<QueryResult> RunUserSql(Connection* c, std::string_view sql, const Quer
     const auto run = [&]() -> Status {
       FW_ASSIGN_OR_RETURN(const Transaction transaction, Transaction::Begin(c, /*read_only=*/true));
       FW_RETURN_IF_ERROR(CheckStatement(c, sql));
-      return Fetch(c, sql, limits.max_rows, &out);
+      return Fetch(c, sql, limits, &out);
     };
     status = run();
     late = timer.fired();
@@ -299,10 +307,11 @@ StatusOr<QueryResult> RunUserSql(Connection* c, std::string_view sql, const Quer
         FormatDuration(limits.timeout));
   }
   if (c->fault() == Fault::kMemory) {
+    const std::string said(MessageOf(status));
     return ResourceExhausted(
-        "the query needs more memory than the store may use: {}; group or filter more, or raise "
-        "store.memory_limit",
-        MessageOf(status));
+        "the query needs more memory than one may take: {}; group or filter more, or raise its "
+        "limit (of a server: sql.max_memory_mb)",
+        said.substr(0, said.find('\n')));
   }
   if (c->fault() == Fault::kInterrupted) return Unavailable("the query was interrupted; try again");
   return status;
