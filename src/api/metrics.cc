@@ -103,6 +103,9 @@ constexpr MetricInfo kMetrics[] = {
     {"flopwatch_store_rollup_duration_seconds", "gauge", "Duration of the last rollup."},
     {"flopwatch_store_bytes", "gauge", "Bytes on disk by tier: hot, sealed, meta."},
     {"flopwatch_store_files", "gauge", "Files by tier: hot segments, sealed Parquet files."},
+    {"flopwatch_store_damaged_files", "gauge",
+     "Sealed files that are not what was written: left out of every answer, and kept."},
+    {"flopwatch_store_damaged_rows", "gauge", "Rows of these."},
     {"flopwatch_store_rows_total", "counter", "Rows the store acknowledged since the start."},
     {"flopwatch_store_append_errors_total", "counter", "Appends the store failed."},
     {"flopwatch_store_newest_timestamp_seconds", "gauge", "Time of the newest stored sample."},
@@ -445,6 +448,8 @@ void StoreMetrics(Page& page, const store::StoreStats& s) {
   page.Begin("flopwatch_store_files");
   page.Sample(s.hot_segments, {{"tier", "hot"}});
   page.Sample(s.sealed_files, {{"tier", "sealed"}});
+  page.One("flopwatch_store_damaged_files", s.damaged_files);
+  page.One("flopwatch_store_damaged_rows", s.damaged_rows);
   page.One("flopwatch_store_rows_total", s.rows_appended);
   page.One("flopwatch_store_append_errors_total", s.append_errors);
   page.Maybe("flopwatch_store_newest_timestamp_seconds",

@@ -50,6 +50,15 @@ void WriteStore(JsonWriter& json, const store::StoreStats& s) {
   WriteTime(json, "newest", s.newest_ts);
   WriteTime(json, "rolled_up_to", s.rolled_up_to_arrival);
   WriteRetention(json, s.retention);
+  json.Key("damaged");
+  if (s.damaged_files > 0) {
+    json.BeginObject().Field("files", s.damaged_files).Field("rows", s.damaged_rows);
+    WriteTime(json, "from", s.damaged_from);
+    WriteTime(json, "to", s.damaged_to);
+    json.EndObject();
+  } else {
+    json.Null();
+  }
   json.Field("append_errors", s.append_errors);
   json.TextField("last_error", s.last_error);
   json.EndObject();

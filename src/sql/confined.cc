@@ -28,8 +28,8 @@ constexpr Micros kLook = 15 * kMicrosPerSecond;  // for one that nobody uses any
 // On disk while somebody has it.
 struct Copy {
   std::string directory;
-  Micros as_of = 0;             // wall clock
-  Micros made = 0, took = 0;    // monotonic
+  Micros as_of = 0;           // wall clock
+  Micros made = 0, took = 0;  // monotonic
   ~Copy() {
     std::error_code error;
     fs::remove_all(directory, error);
@@ -127,14 +127,14 @@ class ConfinedRunner final : public Runner {
     const StatusOr<std::shared_ptr<const Copy>> copy = copies_.Get();
     if (!copy.ok()) return Ended(Outcome::kNoCopy, copy.status());
     Running(+1);
-    StatusOr<std::string> answer = AskWorker(
-        options_.program, (*copy)->directory, (*copy)->as_of, question,
-        {.memory_mb = options_.memory_mb,
-         .threads = options_.threads,
-         .timeout = options_.timeout,
-         .max_bytes = kMaxBytes,
-         .max_json_bytes = kMaxJsonBytes},
-        stop);
+    StatusOr<std::string> answer =
+        AskWorker(options_.program, (*copy)->directory, (*copy)->as_of, question,
+                  {.memory_mb = options_.memory_mb,
+                   .threads = options_.threads,
+                   .timeout = options_.timeout,
+                   .max_bytes = kMaxBytes,
+                   .max_json_bytes = kMaxJsonBytes},
+                  stop);
     Running(-1);
     if (answer.ok()) {
       (void)Ended(Outcome::kAnswered, absl::OkStatus());

@@ -29,9 +29,9 @@ std::string_view OutcomeName(Outcome outcome);  // "answered", ...
 
 struct RunnerStats {
   std::array<uint64_t, kOutcomes> queries{};
-  uint64_t copies = 0;      // made
-  double last_copy_s = 0;   // what the last one took
-  int processes = 0;        // now
+  uint64_t copies = 0;     // made
+  double last_copy_s = 0;  // what the last one took
+  int processes = 0;       // now
 };
 
 // Threads: any.

@@ -39,11 +39,10 @@ StatusOr<std::string> Answer(std::string_view job) {
                                               .memory_limit_mb = memory_mb * 2 / 3,
                                               .threads = threads}));
   const std::string sql = json["sql"].text();
-  FW_ASSIGN_OR_RETURN(
-      const store::QueryResult result,
-      store->UserSql(sql, {.max_rows = static_cast<uint64_t>(number("max_rows")),
-                           .max_bytes = static_cast<uint64_t>(number("max_bytes")),
-                           .timeout = timeout}));
+  FW_ASSIGN_OR_RETURN(const store::QueryResult result,
+                      store->UserSql(sql, {.max_rows = static_cast<uint64_t>(number("max_rows")),
+                                           .max_bytes = static_cast<uint64_t>(number("max_bytes")),
+                                           .timeout = timeout}));
   return AnswerJson(result, number("as_of"));
 }
 
@@ -97,9 +96,10 @@ int RunSqlWorker(std::string_view job) {
     }
     why = answer.status();
   } catch (const std::exception& e) {
-    why = ResourceExhausted("the query needs more memory than one may take ({}); group or filter "
-                            "more",
-                            e.what());
+    why = ResourceExhausted(
+        "the query needs more memory than one may take ({}); group or filter "
+        "more",
+        e.what());
   }
   const std::string message(why.message());
   std::fwrite(message.data(), 1, message.size(), stdout);

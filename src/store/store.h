@@ -48,7 +48,7 @@
 
 namespace flopwatch::store {
 
-inline constexpr int kSchemaVersion = 12;
+inline constexpr int kSchemaVersion = 13;
 
 // What the engine may take. It takes all of it within minutes, because it keeps the blocks that it
 // has read and written until there is no room for others: with what a server knows of 100,000 GPUs
@@ -284,6 +284,9 @@ struct StoreStats {
   uint64_t rows_appended = 0, samples_appended = 0, batches = 0;
   uint64_t hot_bytes = 0, sealed_bytes = 0, meta_bytes = 0;
   uint64_t hot_segments = 0, sealed_files = 0;
+  // Sealed files that are not what was written: left out of every answer, and kept.
+  uint64_t damaged_files = 0, damaged_rows = 0;
+  Micros damaged_from = 0, damaged_to = 0;  // times of their rows
   Micros oldest_ts = 0, newest_ts = 0;
   Micros rolled_up_to_arrival = 0;
   uint64_t append_errors = 0;
@@ -394,6 +397,10 @@ class Store {
   // until it has ended or `longest` is over. Writing goes on. True: nobody reads any more.
   virtual bool EndReads(Micros /*longest*/) { return true; }
 };
+
+// 128 bits of XXH3 over the whole file, as 32 hexadecimal digits: what `sealed_files` has of each.
+// DataLoss: it cannot be read.
+StatusOr<std::string> HashOfSealedFile(const std::string& path);
 
 // Opens or creates. Errors: another process holds the directory; newer schema; disk full; damaged
 // file (named).

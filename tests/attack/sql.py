@@ -102,7 +102,8 @@ until(lambda: server.sql("SELECT count(*) AS n FROM samples WHERE gpu = 'GPU-1'"
 # Pages of other sites start nothing.
 own = f"http://127.0.0.1:{server.port}"
 for headers, status in (({"Sec-Fetch-Site": "cross-site"}, 403),
-                        ({"Sec-Fetch-Site": "same-site"}, 403), ({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403),
+                        ({"Sec-Fetch-Site": "same-site"}, 403),
+                        ({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403),
                         ({"Referer": "http://evil.example/a"}, 403),
                         ({"Referer": own + "/sql", "Sec-Fetch-Site": "same-origin"}, 200),
                         ({"Sec-Fetch-Site": "none"}, 200)):

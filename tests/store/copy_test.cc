@@ -70,7 +70,8 @@ TEST_F(CopyTest, WhatHasNotChangedIsLinked) {
   const auto meta = [](const std::string& of) { return of + "/meta.duckdb"; };
   // A file that was quiet before it was copied is known to be the same.
   for (const char* name : {"/meta.duckdb"}) {
-    fs::last_write_time(dir_.path() + name, fs::file_time_type::clock::now() - std::chrono::hours(1));
+    fs::last_write_time(dir_.path() + name,
+                        fs::file_time_type::clock::now() - std::chrono::hours(1));
   }
   const std::string second = Copy("second", first);
   EXPECT_FALSE(fs::equivalent(meta(first), meta(second))) << "it had changed just before";
@@ -106,8 +107,9 @@ TEST_F(CopyTest, RowsAreThereOnceWhateverRunsBesideIt) {
     EXPECT_GE(rows, before);
     EXPECT_LE(rows, after);
     // Each row has its own value: none is there twice.
-    EXPECT_EQ(Of(copy, "SELECT coalesce(sum(sm_clock_mhz) - count(*) * (count(*) + 1) / 2, "
-                       "0)::BIGINT FROM samples"),
+    EXPECT_EQ(Of(copy,
+                 "SELECT coalesce(sum(sm_clock_mhz) - count(*) * (count(*) + 1) / 2, "
+                 "0)::BIGINT FROM samples"),
               "0");
     if (!previous.empty()) fs::remove_all(previous);
     previous = copy;

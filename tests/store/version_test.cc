@@ -212,6 +212,7 @@ TEST_F(VersionTest, AVersionSevenDirectoryIsMigrated) {
   std::vector<std::string> files;
   With(dir_.path() + "/meta.duckdb", [&](duck::Connection* c) {
     ASSERT_FW_OK(c->Execute("DELETE FROM f.schema_version WHERE version >= 8"));
+    ASSERT_FW_OK(c->Execute("ALTER TABLE f.files DROP COLUMN hash"));
     auto found = c->Query("SELECT path FROM f.files WHERE columns LIKE '%frozen%'");
     ASSERT_FW_OK(found);
     found->ForEach([&](const duck::Row& row) {
@@ -377,6 +378,7 @@ TEST_F(VersionTest, AVersionElevenDirectoryIsMigrated) {
   std::vector<std::string> files;
   With(dir_.path() + "/meta.duckdb", [&](duck::Connection* c) {
     ASSERT_FW_OK(c->Execute("DELETE FROM f.schema_version WHERE version >= 12"));
+    ASSERT_FW_OK(c->Execute("ALTER TABLE f.files DROP COLUMN hash"));
     ASSERT_FW_OK(c->Execute("DELETE FROM f.fields WHERE column_name = 'sm_occupancy'"));
     auto found = c->Query("SELECT path FROM f.files WHERE columns LIKE '%sm_occupancy%'");
     ASSERT_FW_OK(found);

@@ -13,6 +13,7 @@
 
 #include "base/file.h"
 #include "base/json_read.h"
+#include "base/json_writer.h"
 #include "base/text.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/doctor_target.h"
@@ -20,6 +21,7 @@
 #include "cli/commands/site_catalog.h"
 #include "cli/commands/site_slurm.h"
 #include "cli/context_impl.h"
+#include "cli/progress_line.h"
 #include "cli/views/style.h"
 #include "discovery/discovery.h"
 #include "store/store.h"
@@ -27,6 +29,7 @@
 namespace flopwatch::cli {
 namespace {
 
+constexpr int64_t kMaxFiles = 100'000;  // what one query gives
 constexpr uint64_t kComfortableDisk =
     20ull << 30;  // 100k GPUs x 20 fields at 10 s write about 36 GB a day (2.1 B a sample)
 constexpr uint64_t kLeastDisk = 512ull << 20;
@@ -300,6 +303,15 @@ void CheckServer(Context& context, std::vector<Check>* out) {
         "the store was slower than the exporters: a faster disk, or a longer scrape.interval";
   }
   out->push_back(ingest);
+  if (const Json& damaged = s["damaged"]; damaged.is_object()) {
+    out->push_back(
+        {"damage", Verdict::kFail,
+         fmt::format("{} sealed files with {} rows of {} to {} are not what was written",
+                     damaged["files"].integer_or(0), Count(damaged["rows"].number_or(0)),
+                     damaged["from"].text(), damaged["to"].text()),
+         "they are left out of every answer: \"flopwatch doctor --verify\" names them; copy "
+         "them back from a backup, and look after the disk"});
+  }
 
   CheckSchedulerOf(status["scheduler"], out);
 
@@ -379,6 +391,65 @@ Status RunDoctor(Context& context) {
   return absl::OkStatus();
 }
 
+// Every sealed file against the hash that was recorded with it.
+Status RunVerify(Context& context) {
+  constexpr std::string_view kList =
+      "SELECT \"table\", path, rows, bytes, hash, min_ts, max_ts FROM sealed_files ORDER BY path";
+  FW_ASSIGN_OR_RETURN(const std::string directory, context.Config("store.directory"));
+  std::string body;
+  JsonWriter(&body).BeginObject().Field("query", kList).Field("limit", kMaxFiles).EndObject();
+  FW_ASSIGN_OR_RETURN(const std::string text, context.ApiPost("/api/v1/sql", body));
+  FW_ASSIGN_OR_RETURN(const Json answer, Json::Parse(text));
+  const Json::Array& files = answer["rows"].array();
+  Table table;
+  table.columns = {{"table", "table"},
+                   {"path", "file"},
+                   {"rows", "rows"},
+                   {"from", "from", ColumnFormat::kTime},
+                   {"to", "to", ColumnFormat::kTime},
+                   {"why", "why"}};
+  uint64_t bytes = 0, done = 0, unknown = 0;
+  for (const Json& f : files) bytes += static_cast<uint64_t>(f.array()[3].integer_or(0));
+  {
+    ProgressLine progress(context);
+    for (const Json& file : files) {
+      const Json::Array& f = file.array();
+      const std::string hash = f[4].text(), path = directory + "/" + f[1].text();
+      progress.Show(fmt::format("{} of {}  {}", Bytes(done), Bytes(bytes), f[1].text()));
+      done += static_cast<uint64_t>(f[3].integer_or(0));
+      if (hash.empty()) {
+        ++unknown;
+        continue;
+      }
+      const StatusOr<std::string> now = store::HashOfSealedFile(path);
+      if (now.ok() && *now == hash) continue;
+      const auto time = [](const Json& t) {
+        const auto at = TimeOf(t.text());
+        return at ? Cell(static_cast<int64_t>(*at)) : Cell();
+      };
+      table.rows.push_back(
+          {f[0].text(), f[1].text(), f[2].integer_or(0), time(f[5]), time(f[6]),
+           now.ok() ? std::string("not what was written") : std::string(MessageOf(now.status()))});
+    }
+  }
+  if (answer["truncated"].boolean())
+    table.notes.push_back(fmt::format("Only the first {} files were looked at.", kMaxFiles));
+  table.notes.push_back(fmt::format("{} of {} files are damaged ({} read, from {}).",
+                                    table.rows.size(), files.size(), Bytes(done), directory));
+  if (unknown > 0) {
+    table.notes.push_back(fmt::format(
+        "{} files were sealed before hashes were recorded: nothing is known of them.", unknown));
+  }
+  if (!table.rows.empty()) {
+    context.SetExitCode(ExitCode::kUnhealthy);
+    table.notes.push_back(
+        "They are left out of every answer and kept. Stop the server, copy them back from a "
+        "backup, "
+        "and start it again; look after the disk.");
+  }
+  return context.Write(table);
+}
+
 }  // namespace
 
 Args AddDoctor(Args app, Run* run) {
@@ -391,15 +462,20 @@ Args AddDoctor(Args app, Run* run) {
       .Range(3, 100)
       .ShowDefault();
   sub.Option("--every DURATION", o->every, "With --target: so far apart").ShowDefault();
+  auto verify = std::make_shared<bool>(false);
+  sub.Flag("--verify", *verify,
+           "Read every sealed file in the data directory and compare it with its hash instead");
   sub.Footer(
       "Examples:\n"
       "  flopwatch doctor\n"
+      "  flopwatch doctor --verify                      exits with 3 when a file is damaged\n"
       "  flopwatch doctor --target gpu-node-1:9400      what its counters are worth, and what to "
       "switch on\n"
       "  flopwatch doctor --server head:9530 -q || echo unhealthy     exits with 3 when a check "
       "fails\n"
       "  flopwatch doctor -o json");
-  *run = [o](Context& context) {
+  *run = [o, verify](Context& context) {
+    if (*verify) return RunVerify(context);
     return o->target.empty() ? RunDoctor(context) : RunDoctorTarget(context, *o);
   };
   return sub;

@@ -101,8 +101,8 @@ Status DirectoryCopy::CopyDatabase(const std::string& name) {
 
 Status DirectoryCopy::Logs(const Layout& layout) {
   for (const uint64_t generation : FindJournals(options_.directory)) {
-    FW_RETURN_IF_ERROR(CopyLog(
-        fs::path(JournalPath(options_.directory, generation)).lexically_relative(options_.directory)));
+    FW_RETURN_IF_ERROR(CopyLog(fs::path(JournalPath(options_.directory, generation))
+                                   .lexically_relative(options_.directory)));
   }
   for (const auto& segment : layout.hot) FW_RETURN_IF_ERROR(CopyLog(NameOf(*segment) + ".wal"));
   return CopyLog(std::string(kMetaFile) + ".wal");
@@ -115,7 +115,15 @@ Status DirectoryCopy::Files(const Layout& layout) {
   // missed. What is recorded and no longer in tmp is not deleted while `layout` is read.
   const std::string sealed = options_.directory + "/sealed", links = to_ + "/sealed";
   FW_RETURN_IF_ERROR(LinkFolder(sealed + "/tmp", links + "/tmp"));
-  return LinkFolder(sealed, links);
+  FW_RETURN_IF_ERROR(LinkFolder(sealed, links));
+  // Who reads the copy looks at no hash: it lacks what is known to be damaged.
+  for (const SealedFiles* files : {&layout.files, &layout.damaged}) {
+    for (const auto& f : *files) {
+      std::error_code ignored;
+      if (IsKnownDamaged(*f)) fs::remove(to_ + "/" + f->path, ignored);
+    }
+  }
+  return absl::OkStatus();
 }
 
 }  // namespace flopwatch::store::duck

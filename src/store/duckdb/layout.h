@@ -2,11 +2,13 @@
 // one it began with, and nothing in it is detached or deleted before that reader is done.
 #pragma once
 
+#include <algorithm>
 #include <memory>
 #include <string>
 #include <string_view>
 #include <vector>
 
+#include "store/duckdb/file_check.h"
 #include "store/duckdb/sealed_files.h"
 #include "store/duckdb/segment.h"
 
@@ -21,6 +23,14 @@ struct Layout {
   // up.
   std::shared_ptr<Segment> staged;
   SealedFiles files;
+  SealedFiles damaged;  // that were among them
+
+  // Readers see no more of them.
+  void SetAside(const SealedFiles& gone) {
+    std::erase_if(
+        files, [&](const auto& f) { return std::find(gone.begin(), gone.end(), f) != gone.end(); });
+    damaged.insert(damaged.end(), gone.begin(), gone.end());
+  }
 
   // Segments that readers look at.
   std::vector<std::shared_ptr<Segment>> Readable() const {
@@ -29,12 +39,14 @@ struct Layout {
     return all;
   }
 
-  // Sealed files of `table` with rows in [from, to), and of `entity` unless that is 0.
+  // Sealed files of `table` with rows in [from, to), and of `entity` unless that is 0; without
+  // those that turn out to be damaged: looking at one that nobody has read yet takes its time.
   SealedFiles Select(std::string_view table, Micros from, Micros to, int32_t entity = 0) const {
     SealedFiles selected;
     for (const auto& f : files) {
       if (f->table == table && f->Overlaps(from, to) &&
-          (entity == 0 || (f->min_entity <= entity && entity <= f->max_entity)))
+          (entity == 0 || (f->min_entity <= entity && entity <= f->max_entity)) &&
+          IsSound(directory, *f))
         selected.push_back(f);
     }
     return selected;

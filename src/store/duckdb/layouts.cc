@@ -36,6 +36,15 @@ std::set<std::string> HotSegments(const std::string& directory,
 Layouts::Layouts(const std::string& directory, const DimensionTables& dimensions)
     : directory_(directory), dimensions_(dimensions) {}
 
+Status Layouts::MakeViews(Connection* c, Layout* layout) {
+  const Status made = CreateViews(c, *layout, dimensions_);
+  if (made.ok()) return made;
+  const SealedFiles unreadable = Unreadable(c, directory_, layout->files);
+  if (unreadable.empty()) return made;
+  layout->SetAside(unreadable);
+  return CreateViews(c, *layout, dimensions_);
+}
+
 Status Layouts::Open(Connection* c, bool read_only) {
   FW_ASSIGN_OR_RETURN(LoadedFiles loaded, LoadFiles(c, directory_, read_only));
   auto next = std::make_shared<Layout>();
@@ -51,7 +60,7 @@ Status Layouts::Open(Connection* c, bool read_only) {
     FW_RETURN_IF_ERROR(segment.status());
     next->hot.push_back(*std::move(segment));
   }
-  FW_RETURN_IF_ERROR(CreateViews(c, *next, dimensions_));
+  FW_RETURN_IF_ERROR(MakeViews(c, next.get()));
   next_file_id_ = std::max(next_file_id_.load(), loaded.next_id);
   MutexLock lock(mutex_);
   next->generation = layout_->generation + 1;
@@ -86,7 +95,7 @@ Status Layouts::Publish(Connection* c, absl::FunctionRef<void(Layout*)> change, 
   auto next = std::make_shared<Layout>(*Now());
   change(next.get());
   ++next->generation;
-  FW_RETURN_IF_ERROR(CreateViews(c, *next, dimensions_));
+  FW_RETURN_IF_ERROR(MakeViews(c, next.get()));
   MutexLock lock(mutex_);
   if (next->staged != nullptr) last_shown_ = next->generation;
   if (gone.segment != nullptr || !gone.files.empty())

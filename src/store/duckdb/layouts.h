@@ -90,6 +90,8 @@ class Layouts {
     Gone what;
   };
   Status Drop(Connection* c, const Gone& gone);
+  // CreateViews(), without the files that the engine cannot open.
+  Status MakeViews(Connection* c, Layout* layout);
 
   const std::string directory_;
   const DimensionTables& dimensions_;

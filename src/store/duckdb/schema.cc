@@ -113,6 +113,10 @@ const std::vector<Migration>& MetaMigrations() {
         "f.stored_per_unit, 'resident warps over the maximum' FROM {}.fields f WHERE "
         "f.column_name = 'sm_active' AND NOT EXISTS (SELECT 1 FROM {}.fields WHERE column_name = "
         "'sm_occupancy')"}},
+      // Files that are there have none.
+      {13,
+       "hashes of sealed files",
+       {"ALTER TABLE {}.files ADD COLUMN IF NOT EXISTS hash VARCHAR"}},
   };
   return kMigrations;
 }
@@ -160,6 +164,7 @@ const std::vector<Migration>& SegmentMigrations() {
         AddRollupColumn(efficiency::UsageSum::kSmOccupancySpan),
         AddInputColumn(telemetry::EntityKind::kGpu),
         AddInputColumn(telemetry::EntityKind::kGpuInstance)}},
+      {13, "hashes of sealed files; nothing changes here", {}},
   };
   return kMigrations;
 }

@@ -45,11 +45,11 @@ Status RecordFiles(Connection* c, const std::vector<SealedFile>& added, const Se
                    const std::string& sealed_segment) {
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   for (const SealedFile& f : added) {
-    FW_RETURN_IF_ERROR(c->Execute(
-        fmt::format("INSERT INTO meta.files VALUES ({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {})",
-                    f.id, QuoteText(f.table), QuoteText(f.path), f.merged ? 1 : 0, f.rows, f.bytes,
-                    TimeLiteral(f.min_ts), TimeLiteral(f.max_ts), f.min_entity, f.max_entity,
-                    QuoteText(f.columns))));
+    FW_RETURN_IF_ERROR(c->Execute(fmt::format(
+        "INSERT INTO meta.files VALUES ({}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {}, {})", f.id,
+        QuoteText(f.table), QuoteText(f.path), f.merged ? 1 : 0, f.rows, f.bytes,
+        TimeLiteral(f.min_ts), TimeLiteral(f.max_ts), f.min_entity, f.max_entity,
+        QuoteText(f.columns), QuoteText(f.hash))));
   }
   if (!removed.empty()) {
     std::string ids, paths;
@@ -121,8 +121,9 @@ StatusOr<LoadedFiles> LoadFiles(Connection* c, const std::string& directory, boo
   {
     FW_ASSIGN_OR_RETURN(
         Result result,
-        c->Query("SELECT id, tbl, path, level, rows, bytes, min_ts, max_ts, min_entity, "
-                 "max_entity, columns FROM meta.files ORDER BY tbl, min_ts, id"));
+        c->Query(
+            "SELECT id, tbl, path, level, rows, bytes, min_ts, max_ts, min_entity, "
+            "max_entity, columns, coalesce(hash, '') FROM meta.files ORDER BY tbl, min_ts, id"));
     result.ForEach([&](const Row& row) {
       SealedFile& f = recorded.emplace_back();
       f.id = row.Int64(0);
@@ -136,6 +137,7 @@ StatusOr<LoadedFiles> LoadFiles(Connection* c, const std::string& directory, boo
       f.min_entity = static_cast<int32_t>(row.Int64(8));
       f.max_entity = static_cast<int32_t>(row.Int64(9));
       f.columns = row.Text(10);
+      f.hash = row.Text(11);
       loaded.next_id = std::max(loaded.next_id, f.id + 1);
     });
   }

@@ -7,6 +7,7 @@
 // sealed/ that is not recorded is nobody's: it is left alone.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -26,6 +27,9 @@ struct SealedFile {
   Micros min_ts = 0, max_ts = 0;           // of rows; of their minute or hour in rollups
   int32_t min_entity = 0, max_entity = 0;  // 0 where the table has no entity
   std::string columns;  // sorted names, comma between: files of one schema are read in one scan
+  std::string hash;     // HashOfSealedFile(); "" = sealed before there were any
+  // When it was last found to be as written; file_check.h. Shared by copies of this record.
+  std::shared_ptr<std::atomic<Micros>> checked = std::make_shared<std::atomic<Micros>>(0);
 
   bool Overlaps(Micros from, Micros to) const { return min_ts < to && max_ts >= from; }
 };

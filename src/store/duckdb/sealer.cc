@@ -122,6 +122,7 @@ Status Sealer::Write(const Job& job, const Part& part, std::vector<SealedFile>* 
                       QuoteText(temporary))));
   columns.ForEach([&](const Row& row) { f.columns = row.Text(0); });
   f.bytes = FileBytes(temporary);
+  FW_ASSIGN_OR_RETURN(f.hash, HashOfSealedFile(temporary));
   return absl::OkStatus();
 }
 

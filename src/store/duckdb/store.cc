@@ -423,6 +423,19 @@ StoreStats DuckDbStore::stats() const {
     stats.sealed_bytes += f->bytes;
     if (f->table == "samples") all.Add(f->min_ts, f->max_ts, f->rows);
   }
+  Extent damaged;
+  for (const SealedFiles* files : {&now->files, &now->damaged}) {
+    for (const auto& f : *files) {
+      if (!IsKnownDamaged(*f)) continue;
+      ++stats.damaged_files;
+      damaged.Add(f->min_ts, f->max_ts, f->rows);
+    }
+  }
+  if (damaged.rows > 0) {
+    stats.damaged_rows = damaged.rows;
+    stats.damaged_from = damaged.min_ts;
+    stats.damaged_to = damaged.max_ts;
+  }
   stats.rolled_up_to_arrival = upkeep_.rolled_up_to();
   stats.application_kept = options_.hour_retention;
   stats.retention = upkeep_.retention();

@@ -159,7 +159,8 @@ Status Upkeep::Replace(const std::vector<SealedFile>& added, const Layouts::Gone
     const auto change = [&](Layout* l) {
       const std::set<std::shared_ptr<const SealedFile>> files(gone.files.begin(), gone.files.end());
       std::erase(l->hot, gone.segment);
-      std::erase_if(l->files, [&](const auto& f) { return files.contains(f); });
+      for (SealedFiles* kept : {&l->files, &l->damaged})
+        std::erase_if(*kept, [&](const auto& f) { return files.contains(f); });
       for (const SealedFile& f : added) l->files.push_back(std::make_shared<const SealedFile>(f));
     };
     return layouts_.Publish(c, change, gone);
@@ -170,6 +171,11 @@ Status Upkeep::Replace(const std::vector<SealedFile>& added, const Layouts::Gone
 
 Status Upkeep::Merge(const SealedFiles& inputs,
                      absl::FunctionRef<StatusOr<std::vector<SealedFile>>(Sealer*)> write) {
+  // Damage must not get a good hash. What is left is merged by a later call.
+  SealedFiles damaged;
+  for (const auto& f : inputs)
+    if (!IsSound(options_.directory, *f)) damaged.push_back(f);
+  if (!damaged.empty()) return SetAside(damaged);
   std::vector<SealedFile> merged;
   FW_RETURN_IF_ERROR(Beside([&](Connection* c) -> Status {
     Sealer sealer = SealerOn(c);
@@ -178,6 +184,22 @@ Status Upkeep::Merge(const SealedFiles& inputs,
   }));
   FW_RETURN_IF_ERROR(Replace(merged, {.segment = nullptr, .files = inputs}));
   return Reclaim();  // at once, or the disk would hold two copies of more than it must
+}
+
+Status Upkeep::SetAside(const SealedFiles& damaged) {
+  return Beside(
+      [&](Connection* c) { return layouts_.Publish(c, [&](Layout* l) { l->SetAside(damaged); }); });
+}
+
+Status Upkeep::CheckFiles(uint64_t bytes) {
+  SealedFiles damaged;
+  for (const SealedFiles files = layouts_.Now()->files; const auto& f : files) {
+    // A reader may have found it so.
+    const bool look = IsUnchecked(*f) && bytes > 0;
+    if (look) bytes -= std::min(bytes, f->bytes);
+    if (IsKnownDamaged(*f) || (look && !IsSound(options_.directory, *f))) damaged.push_back(f);
+  }
+  return damaged.empty() ? absl::OkStatus() : SetAside(damaged);
 }
 
 Status Upkeep::MergeRollupDays(Micros now) {
@@ -254,6 +276,7 @@ Status Upkeep::Seal(Micros now) {
   }
   FW_RETURN_IF_ERROR(MergeRollupDays(now));
   FW_RETURN_IF_ERROR(MergeRawDays(now));
+  FW_RETURN_IF_ERROR(CheckFiles(kCheckedPerCall));
   return Reclaim();
 }
 
@@ -324,10 +347,13 @@ Micros Upkeep::AgeBy(Micros now) {
 Status Upkeep::DropFiles(Micros as_of) {
   SealedFiles expired;
   std::map<std::string, Extent> gone;  // by table
-  for (const SealedFiles files = layouts_.Now()->files; const auto& f : files) {
-    if (f->max_ts >= as_of - KeptFor(f->table, options_)) continue;
-    expired.push_back(f);
-    gone[f->table].Add(f->min_ts, f->max_ts, f->rows);
+  const std::shared_ptr<const Layout> now = layouts_.Now();
+  for (const SealedFiles* kept : {&now->files, &now->damaged}) {
+    for (const auto& f : *kept) {
+      if (f->max_ts >= as_of - KeptFor(f->table, options_)) continue;
+      expired.push_back(f);
+      gone[f->table].Add(f->min_ts, f->max_ts, f->rows);
+    }
   }
   if (expired.empty()) return absl::OkStatus();
   const size_t files = expired.size();

@@ -36,6 +36,8 @@ inline constexpr Micros kSealGrace = kMicrosPerMinute;
 // Files of a day are merged when the day has ended so long ago and so many files of one segment
 // each lie there.
 inline constexpr Micros kMergeGrace = 2 * kMicrosPerHour;
+// Of sealed files that are looked at again by a call of Seal(): one a minute is 4 MB a second.
+inline constexpr uint64_t kCheckedPerCall = 256ull << 20;
 inline constexpr size_t kMergeFiles = 8;
 // A call of Seal() stops merging after so many raw rows (about a minute of one core at 20 fields)
 // and leaves the rest to the next, so that rolling up goes on in between.
@@ -88,6 +90,10 @@ class Upkeep {
   Status Replace(const std::vector<SealedFile>& added, const Layouts::Gone& gone)
       FW_REQUIRES(mutex_);
   Status Reclaim() FW_REQUIRES(mutex_);
+  // Looks at sealed files that nobody has looked at for long, so many bytes a call; readers see no
+  // more of those that are damaged.
+  Status CheckFiles(uint64_t bytes) FW_REQUIRES(mutex_);
+  Status SetAside(const SealedFiles& damaged) FW_REQUIRES(mutex_);
   // Moves the guard on and keeps its mark. Returns by what time things are old; 0 = nothing is.
   Micros AgeBy(Micros now) FW_REQUIRES(mutex_);
   // The times of all rows there are.

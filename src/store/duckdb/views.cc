@@ -23,7 +23,7 @@ using telemetry::EntityKind;
 std::vector<std::string> Scans(const Layout& layout, std::string_view table, bool by_hour) {
   std::map<std::pair<bool, std::string>, SealedFiles> sets;
   for (const auto& f : layout.files)
-    if (f->table == table) sets[{f->merged, f->columns}].push_back(f);
+    if (f->table == table && !IsKnownDamaged(*f)) sets[{f->merged, f->columns}].push_back(f);
   std::vector<std::string> scans;
   for (const auto& [key, files] : sets) {
     const bool hour_in_path = by_hour && !key.first;
@@ -304,7 +304,7 @@ std::vector<std::string> DescribingViews() {
       Cat("CREATE OR REPLACE VIEW fields AS SELECT column_name AS field, unit, ", kind_of_field,
           ", help FROM meta.fields"),
       "CREATE OR REPLACE VIEW sealed_files AS SELECT tbl AS \"table\", path, rows, bytes, min_ts, "
-      "max_ts FROM meta.files",
+      "max_ts, hash FROM meta.files",
   };
 }
 

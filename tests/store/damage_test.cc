@@ -1,0 +1,169 @@
+// Bits that flip in sealed files: an answer is the undamaged one, or it lacks what is said to be
+// damaged; it is never another one in silence.
+#include <filesystem>
+#include <fstream>
+#include <random>
+
+#include "store/fixture.h"
+
+namespace flopwatch::store::testing {
+namespace {
+
+namespace fs = std::filesystem;
+using namespace telemetry;  // NOLINT: field names
+
+class DamageTest : public StoreTest {
+ protected:
+  static constexpr int kGpus = 4, kMinutes = 50;
+
+  // Four GPUs over `hours`, each of its own constant power; all of it sealed.
+  void Fill(int hours) {
+    hours_ = hours;
+    ASSERT_FW_OK(store_->PutModels({H100()}));
+    for (int hour = 0; hour < hours; ++hour) {
+      BatchBuilder b(fields_);
+      for (int i = 0; i < kMinutes * 6; ++i) {
+        for (int gpu = 1; gpu <= kGpus; ++gpu) {
+          b.Row(kT0 + hour * kHour + (10 * i + gpu) * kSecond, gpu,
+                {{kTensorActive, 0.1 * gpu + 0.001 * (i % 7)},
+                 {kSmClockMhz, 1830},
+                 {kPowerW, 100.0 * gpu + i}});
+        }
+      }
+      ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0 + hour * kHour));
+    }
+    ASSERT_FW_OK(store_->RollUp());
+    ASSERT_FW_OK(store_->Seal(kT0 + (hours + 1) * kHour));
+  }
+  // What is asked of sealed files, as numbers that a flipped bit changes.
+  struct Said {
+    double power_j = 0, ofu_s = 0, gpu_seconds = 0, visited = 0;
+    uint64_t damaged_rows = 0;
+  };
+  Said Ask() {
+    Said said;
+    const Window all = {kT0, kT0 + hours_ * kHour};
+    const auto jobs = store_->UsageByJob(all);
+    EXPECT_FW_OK(jobs);
+    for (const JobUsage& j : *jobs) {
+      said.power_j += j.sums.power_j;
+      said.ofu_s += j.sums.ofu.ofu_s;
+    }
+    const auto gpus = store_->UsageByGpu(all);
+    EXPECT_FW_OK(gpus);
+    for (const GpuUsage& g : *gpus) said.gpu_seconds += g.sums.ofu.observed_s;
+    EXPECT_FW_OK(store_->VisitGpuRows(all, {"power_w"}, RowOrder::kAny, [&](const GpuRows& rows) {
+      for (size_t k = 0; k < rows.count; ++k) said.visited += rows.values[0][k];
+      return absl::OkStatus();
+    }));
+    said.damaged_rows = store_->stats().damaged_rows;
+    return said;
+  }
+  std::vector<fs::path> SealedFiles() const {
+    std::vector<fs::path> files;
+    for (const auto& entry : fs::recursive_directory_iterator(dir_.path() + "/sealed"))
+      if (entry.is_regular_file()) files.push_back(entry.path());
+    std::sort(files.begin(), files.end());
+    return files;
+  }
+  static void Flip(const fs::path& file, uint64_t bit) {
+    std::fstream f(file, std::ios::in | std::ios::out | std::ios::binary);
+    char byte = 0;
+    f.seekg(static_cast<std::streamoff>(bit / 8)).get(byte);
+    byte = static_cast<char>(byte ^ (1 << (bit % 8)));
+    f.seekp(static_cast<std::streamoff>(bit / 8)).put(byte);
+  }
+
+  int hours_ = 0;
+};
+
+TEST_F(DamageTest, AFlippedBitIsNeverAnotherAnswerInSilence) {
+  Fill(3);
+  Open();
+  const Said sound = Ask();
+  ASSERT_EQ(sound.damaged_rows, 0u);
+  const std::vector<fs::path> files = SealedFiles();
+  ASSERT_GE(files.size(), 12u);
+  std::mt19937_64 random(20260102);
+  int noticed = 0;
+  for (int k = 0; k < 60; ++k) {
+    const fs::path& file = files[random() % files.size()];
+    const uint64_t bit = random() % (8 * fs::file_size(file));
+    store_.reset();
+    Flip(file, bit);
+    Open();  // each process looks anew
+    const Said said = Ask();
+    const bool same = said.power_j == sound.power_j && said.ofu_s == sound.ofu_s &&
+                      said.gpu_seconds == sound.gpu_seconds && said.visited == sound.visited;
+    EXPECT_TRUE(same || said.damaged_rows > 0)
+        << file << " bit " << bit << ": " << said.power_j << " J in place of " << sound.power_j;
+    EXPECT_LE(said.power_j, sound.power_j);
+    EXPECT_LE(said.visited, sound.visited);
+    noticed += said.damaged_rows > 0;
+    // What no question has read is looked at by upkeep.
+    ASSERT_FW_OK(store_->Seal(kT0 + (hours_ + 1) * kHour));
+    EXPECT_EQ(store_->stats().damaged_files, 1u) << file << " bit " << bit;
+    store_.reset();
+    Flip(file, bit);
+  }
+  EXPECT_GE(noticed, 20) << "these questions read a third of the files";
+  Open();
+  EXPECT_EQ(Ask().visited, sound.visited);
+}
+
+TEST_F(DamageTest, UpkeepFindsItAndViewsLackIt) {
+  Fill(2);
+  const std::string path =
+      Sql("SELECT path FROM sealed_files WHERE \"table\" = 'samples' ORDER BY min_ts LIMIT 1");
+  const uint64_t rows = kGpus * kMinutes * 6;
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), std::to_string(2 * rows));
+  Open();
+  Flip(fs::path(dir_.path()) / path, 4000);
+  ASSERT_FW_OK(store_->Seal(kT0 + 3 * kHour));
+  EXPECT_EQ(store_->stats().damaged_files, 1u);
+  EXPECT_EQ(store_->stats().damaged_rows, rows);
+  EXPECT_EQ(store_->stats().damaged_from, kT0 + kSecond);
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), std::to_string(rows));
+  EXPECT_TRUE(fs::exists(fs::path(dir_.path()) / path)) << "it is kept";
+  // Copies lack it as well.
+  ASSERT_FW_OK(store_->CopyTo(dir_.path() + "/copy", ""));
+  EXPECT_FALSE(fs::exists(fs::path(dir_.path()) / "copy" / path));
+  // Put back, it counts again.
+  store_.reset();
+  Flip(fs::path(dir_.path()) / path, 4000);
+  Open();
+  ASSERT_FW_OK(store_->Seal(kT0 + 3 * kHour));
+  EXPECT_EQ(store_->stats().damaged_files, 0u);
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), std::to_string(2 * rows));
+}
+
+TEST_F(DamageTest, AMergeTakesNoDamageAlong) {
+  Fill(8);
+  const std::string path =
+      Sql("SELECT path FROM sealed_files WHERE \"table\" = 'job_hour' ORDER BY min_ts LIMIT 1");
+  const double before = Ask().power_j;
+  Open();
+  Flip(fs::path(dir_.path()) / path, 1000);
+  for (int k = 0; k < 3; ++k) ASSERT_FW_OK(store_->Seal(kT0 + 60 * kHour));
+  EXPECT_GT(store_->stats().damaged_rows, 0u);
+  Open();
+  for (int k = 0; k < 3; ++k) ASSERT_FW_OK(store_->Seal(kT0 + 60 * kHour));
+  EXPECT_GT(store_->stats().damaged_rows, 0u) << "it is known after a restart, too";
+  EXPECT_LT(Ask().power_j, before);
+  EXPECT_GT(Ask().power_j, before / 2);
+}
+
+TEST_F(DamageTest, RetentionTakesWhatIsDamaged) {
+  Fill(1);
+  const std::string path = Sql("SELECT path FROM sealed_files WHERE \"table\" = 'samples'");
+  Open();
+  Flip(fs::path(dir_.path()) / path, 4000);
+  ASSERT_FW_OK(store_->Seal(kT0 + 3 * kHour));
+  ASSERT_EQ(store_->stats().damaged_files, 1u);
+  for (int day = 0; day <= 40; ++day) PassUntil(kT0 + day * kMicrosPerDay);
+  EXPECT_EQ(store_->stats().damaged_files, 0u);
+  EXPECT_FALSE(fs::exists(fs::path(dir_.path()) / path));
+}
+
+}  // namespace
+}  // namespace flopwatch::store::testing
