@@ -151,13 +151,52 @@ TEST_F(OpenTest, DamagedFilesAreNamed) {
       const absl::Status status = Fails();
       EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
       EXPECT_NE(status.message().find(path), absl::string_view::npos) << status;
-      EXPECT_NE(status.message().find("move it"), absl::string_view::npos) << status;
+      const bool names = path.ends_with("meta.duckdb");
+      EXPECT_NE(status.message().find(names ? "from a backup" : "move it"), absl::string_view::npos)
+          << status;
     }
     fs::remove(path);
     fs::rename(saved, path);
     Open();
     EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
   }
+}
+
+// A new meta.duckdb would call the rows that are there by the names of other GPUs and jobs.
+TEST_F(OpenTest, RowsWithoutTheirNamesAreRefusedAndKept) {
+  ASSERT_FW_OK(store_->PutEntities({Gpu(1, "GPU-a")}));
+  AppendOne();
+  store_.reset();
+  const std::string meta = dir_.path() + "/meta.duckdb";
+  for (const bool sealed : {false, true}) {
+    Open();
+    if (sealed) {
+      ASSERT_FW_OK(store_->Seal(kT0 + kHour + 2 * kMicrosPerMinute));
+      AppendOne(kT0 + 3 * kHour);
+      ASSERT_FW_OK(store_->Seal(kT0 + 5 * kHour));
+      EXPECT_EQ(store_->stats().hot_segments, 0u);
+    }
+    store_.reset();
+    fs::create_directories(dir_.path() + "/kept");
+    for (const char* end : {"", ".wal"})
+      if (fs::exists(meta + end)) fs::rename(meta + end, dir_.path() + "/kept/meta.duckdb" + end);
+    const absl::Status status = Fails();
+    EXPECT_TRUE(absl::IsDataLoss(status)) << status;
+    EXPECT_NE(status.message().find("meta.duckdb"), absl::string_view::npos) << status;
+    EXPECT_NE(status.message().find("backup"), absl::string_view::npos) << status;
+    EXPECT_FALSE(fs::exists(meta));
+    for (const char* end : {"", ".wal"})
+      if (fs::exists(dir_.path() + "/kept/meta.duckdb" + end))
+        fs::rename(dir_.path() + "/kept/meta.duckdb" + end, meta + end);
+  }
+  Open();
+  EXPECT_EQ(Sql("SELECT count(*), max(gpu) FROM samples"), "2|GPU-a");
+  store_.reset();
+  // Damaged, it is no better.
+  std::ofstream(meta, std::ios::in | std::ios::out | std::ios::binary) << "no database at all";
+  const absl::Status status = Fails();
+  EXPECT_NE(status.message().find("restore it and its .wal"), absl::string_view::npos) << status;
+  EXPECT_EQ(status.message().find("move it"), absl::string_view::npos) << status;
 }
 
 TEST_F(OpenTest, StrayFilesAreLeftAlone) {

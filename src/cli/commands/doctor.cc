@@ -443,9 +443,8 @@ Status RunVerify(Context& context) {
   if (!table.rows.empty()) {
     context.SetExitCode(ExitCode::kUnhealthy);
     table.notes.push_back(
-        "They are left out of every answer and kept. Stop the server, copy them back from a "
-        "backup, "
-        "and start it again; look after the disk.");
+        "Stop the server, copy them back from a backup, and start it again: it leaves out, and "
+        "keeps, what it finds damaged, but looks at a file once a week. Look after the disk.");
   }
   return context.Write(table);
 }

@@ -63,6 +63,14 @@ Status AttachFile(Connection* connection, std::string_view alias, const std::str
         "opening {}: written by a database library this build cannot read ({}): upgrade flopwatch",
         path, message);
   }
+  // Without its names a directory's rows would be taken for those of whoever comes next.
+  if (alias == "meta") {
+    return DataLoss(
+        "opening {}: the file cannot be read ({}): restore it and its .wal from a backup; it has "
+        "the "
+        "names of all that is stored, so without one keep this directory and start with another",
+        path, message);
+  }
   return DataLoss(
       "opening {}: the file cannot be read ({}): move it and its .wal out of the data "
       "directory to start without it, or restore it from a copy",

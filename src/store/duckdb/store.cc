@@ -61,6 +61,19 @@ Status MakeFolder(const std::string& path) {
                              {"cannot create " + path, error.message(), ""});
 }
 
+// Whether there are rows in a directory: hot ones, journals, or sealed files.
+bool HasRows(const std::string& directory) {
+  std::error_code error;
+  for (const char* folder : {"/hot", "/sealed"}) {
+    for (fs::recursive_directory_iterator it(directory + folder, error), end; !error && it != end;
+         it.increment(error)) {
+      const std::string name = it->path().extension().string();
+      if (name == ".duckdb" || name == ".log" || name == ".parquet") return true;
+    }
+  }
+  return false;
+}
+
 // The lock of a directory, with errors that say who holds it.
 StatusOr<FileLock> LockDirectory(const std::string& directory, bool read_only) {
   const std::string path = directory + "/LOCK";
@@ -138,6 +151,14 @@ StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
       FW_RETURN_IF_ERROR(MakeFolder(directory + folder));
   }
   FW_ASSIGN_OR_RETURN(FileLock lock, LockDirectory(directory, options.read_only));
+  // A new one would give the numbers of the old GPUs and jobs to new ones.
+  if (!options.read_only && FileBytes(MetaPath(directory)) == 0 && HasRows(directory)) {
+    return DataLoss(
+        "{} has rows and no meta.duckdb, which has the names of their GPUs and jobs: restore it "
+        "and "
+        "its .wal from a backup; without one keep this directory and start with another",
+        directory);
+  }
   if (!options.read_only) {  // what a killed process left
     for (const auto& entry : fs::directory_iterator(SpillPath(directory), error))
       fs::remove_all(entry.path(), error);
