@@ -106,6 +106,8 @@ constexpr MetricInfo kMetrics[] = {
     {"flopwatch_store_damaged_files", "gauge",
      "Sealed files that are not what was written: left out of every answer, and kept."},
     {"flopwatch_store_damaged_rows", "gauge", "Rows of these."},
+    {"flopwatch_store_journal_damaged_bytes", "gauge",
+     "Bytes of acknowledged flushes that were found damaged since the start: their rows are lost."},
     {"flopwatch_store_rows_total", "counter", "Rows the store acknowledged since the start."},
     {"flopwatch_store_append_errors_total", "counter", "Appends the store failed."},
     {"flopwatch_store_newest_timestamp_seconds", "gauge", "Time of the newest stored sample."},
@@ -450,6 +452,7 @@ void StoreMetrics(Page& page, const store::StoreStats& s) {
   page.Sample(s.sealed_files, {{"tier", "sealed"}});
   page.One("flopwatch_store_damaged_files", s.damaged_files);
   page.One("flopwatch_store_damaged_rows", s.damaged_rows);
+  page.One("flopwatch_store_journal_damaged_bytes", s.journal_damaged_bytes);
   page.One("flopwatch_store_rows_total", s.rows_appended);
   page.One("flopwatch_store_append_errors_total", s.append_errors);
   page.Maybe("flopwatch_store_newest_timestamp_seconds",

@@ -290,7 +290,8 @@ struct StoreStats {
   Micros oldest_ts = 0, newest_ts = 0;
   Micros rolled_up_to_arrival = 0;
   uint64_t append_errors = 0;
-  uint64_t unstorable_values = 0;  // not finite, or too large for the column: stored as absent
+  uint64_t journal_damaged_bytes = 0;  // of acknowledged flushes, found since the start; lost
+  uint64_t unstorable_values = 0;      // not finite, or too large for the column: stored as absent
   Micros last_arrival = 0;
   Micros application_kept = 0;  // older samples of applications are dropped; 0 = not known
   RetentionStats retention;

@@ -167,6 +167,35 @@ TEST_F(JournalTest, HalfAFrameWasNotAcknowledged) {
   EXPECT_EQ(Batches(), "3|1");
 }
 
+// One damaged flush is lost, and said; those around it are stored, and the file is kept.
+TEST_F(JournalTest, DamageCostsItsOwnFlushAlone) {
+  for (int i = 1; i <= 5; ++i) ASSERT_FW_OK(Append(i, i == 3 ? 3000 : 3));
+  const std::string copy = CopyOfDirectory();
+  const uint64_t generation = Journals().at(0);
+  const std::string path = duck::JournalPath(copy, generation);
+  const std::string bytes = ReadAll(path);
+  const size_t third = 2 * kBlockBytes, fourth = bytes.size() - 2 * kBlockBytes;
+  ASSERT_GT(fourth, third + kBlockBytes) << "the damaged flush has several blocks";
+  options_.directory = copy;
+  // In its magic, its length, its checksum, its payload; and a whole block of zeros.
+  for (const size_t at : {third, third + 9, third + 17, third + 2000, size_t{0}}) {
+    store_.reset();
+    fs::remove_all(copy + "/hot");
+    fs::create_directory(copy + "/hot");
+    std::string damaged = bytes;
+    at == 0 ? damaged.replace(third, kBlockBytes, std::string(kBlockBytes, '\0'))
+            : damaged.replace(at, 1, 1, static_cast<char>(damaged[at] ^ 0x10));
+    WriteAll(path, damaged);
+    Open();
+    EXPECT_EQ(Batches(), "12|4") << at;
+    EXPECT_EQ(store_->stats().journal_damaged_bytes, fourth - third) << at;
+    EXPECT_EQ(ReadAll(duck::DamagedJournalPath(copy, generation)), damaged) << at;
+    EXPECT_FALSE(fs::exists(path));
+    Open();  // that file is no journal
+    EXPECT_EQ(Batches(), "12|4") << at;
+  }
+}
+
 TEST_F(JournalTest, FramesFillBlocks) {
   ASSERT_FW_OK(Append(1));
   ASSERT_FW_OK(Append(2, 3000));

@@ -11,6 +11,7 @@
 #include <cstring>
 #include <filesystem>
 #include <new>
+#include <optional>
 
 #include "absl/strings/numbers.h"
 #include "base/file.h"
@@ -55,6 +56,10 @@ Status Failed(std::string_view doing, const std::string& path, int error) {
 
 std::string JournalPath(const std::string& directory, uint64_t generation) {
   return fmt::format("{}/hot/{}{:010}{}", directory, kPrefix, generation, kSuffix);
+}
+
+std::string DamagedJournalPath(const std::string& directory, uint64_t generation) {
+  return JournalPath(directory, generation) + ".damaged";
 }
 
 std::vector<uint64_t> FindJournals(const std::string& directory) {
@@ -158,30 +163,62 @@ bool Journal::UseCache() {
   return flags >= 0 && (flags & O_DIRECT) != 0 && ::fcntl(fd_, F_SETFL, flags & ~O_DIRECT) == 0;
 }
 
-StatusOr<uint64_t> ReadJournal(
+namespace {
+
+struct FoundFrame {
+  Micros arrival = 0;
+  std::string_view payload;
+  uint64_t from = 0;
+  size_t size = 0;  // with what fills its last block
+};
+
+// The whole frame that `rest` begins with.
+std::optional<FoundFrame> FrameAt(std::string_view rest) {
+  Header header;
+  if (rest.size() < sizeof header) return std::nullopt;
+  std::memcpy(&header, rest.data(), sizeof header);
+  if ((header.magic != kMagic && header.magic != kMagicOfOne) || header.kind > kCarried ||
+      header.length > rest.size() - sizeof header)
+    return std::nullopt;
+  FoundFrame found{.arrival = header.arrival, .payload = rest.substr(sizeof header, header.length)};
+  if (Checksum(header.arrival, found.payload) != header.checksum) return std::nullopt;
+  if (header.kind == kCarried) {
+    if (found.payload.size() < sizeof found.from) return std::nullopt;
+    std::memcpy(&found.from, found.payload.data(), sizeof found.from);
+    found.payload.remove_prefix(sizeof found.from);
+  }
+  const size_t size = sizeof header + header.length;
+  found.size = header.magic == kMagic ? std::min(Padded(size), rest.size()) : size;
+  return found;
+}
+
+}  // namespace
+
+StatusOr<JournalGaps> ReadJournal(
     const std::string& path,
     absl::FunctionRef<Status(Micros arrival, std::string_view payload, uint64_t from)> frame) {
   FW_ASSIGN_OR_RETURN(const std::string text, ReadFile(path, kMaxFileBytes));
-  std::string_view rest = text;
-  while (rest.size() >= sizeof(Header)) {
-    Header header;
-    std::memcpy(&header, rest.data(), sizeof header);
-    if ((header.magic != kMagic && header.magic != kMagicOfOne) || header.kind > kCarried ||
-        header.length > rest.size() - sizeof header)
-      break;
-    std::string_view payload = rest.substr(sizeof header, header.length);
-    if (Checksum(header.arrival, payload) != header.checksum) break;
-    uint64_t from = 0;
-    if (header.kind == kCarried) {
-      if (payload.size() < sizeof from) break;
-      std::memcpy(&from, payload.data(), sizeof from);
-      payload.remove_prefix(sizeof from);
+  const std::string_view all = text;
+  JournalGaps gaps;
+  Micros before = 0;
+  size_t end = 0;  // of the last whole frame
+  for (size_t at = 0; at < all.size();) {
+    const std::optional<FoundFrame> found = FrameAt(all.substr(at));
+    if (!found.has_value()) {
+      at = (at / kBlock + 1) * kBlock;  // where the next one may begin
+      continue;
     }
-    FW_RETURN_IF_ERROR(frame(header.arrival, payload, from));
-    const size_t size = sizeof header + header.length;
-    rest.remove_prefix(header.magic == kMagic ? std::min(Padded(size), rest.size()) : size);
+    if (at > end) {
+      if (gaps.damaged_bytes == 0) gaps.damaged_after = before;
+      gaps.damaged_bytes += at - end;
+      gaps.damaged_before = found->arrival;
+    }
+    FW_RETURN_IF_ERROR(frame(found->arrival, found->payload, found->from));
+    before = found->arrival;
+    end = at += found->size;
   }
-  return rest.size();
+  gaps.tail_bytes = all.size() - end;
+  return gaps;
 }
 
 }  // namespace flopwatch::store::duck

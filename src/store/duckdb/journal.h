@@ -70,13 +70,24 @@ class Journal {
 };
 
 std::string JournalPath(const std::string& directory, uint64_t generation);
+// Where a damaged file is kept: no journal any more.
+std::string DamagedJournalPath(const std::string& directory, uint64_t generation);
 // Generations of the files there are, in order.
 std::vector<uint64_t> FindJournals(const std::string& directory);
-// Every whole frame of a file in order, up to the first that is not; `from` is the generation rows
-// were carried over from, or 0. Returns the bytes from there to the end: nonzero after a kill in
-// the middle of a write, or for a damaged file. Errors: the file cannot be read, or those of
-// `frame`.
-StatusOr<uint64_t> ReadJournal(
+// What of a file is no whole frame.
+struct JournalGaps {
+  // From the last whole frame to the end: of a kill in the middle of a write, or of damage to what
+  // came last.
+  uint64_t tail_bytes = 0;
+  // Before a whole frame: acknowledged, and damaged since.
+  uint64_t damaged_bytes = 0;
+  // Arrivals of the whole frames around what is damaged, 0 = there is none before it.
+  Micros damaged_after = 0, damaged_before = 0;
+};
+// Every whole frame of a file in order; `from` is the generation rows were carried over from, or 0.
+// After one that is not whole the next is looked for at each block. Errors: the file cannot be
+// read, or those of `frame`.
+StatusOr<JournalGaps> ReadJournal(
     const std::string& path,
     absl::FunctionRef<Status(Micros arrival, std::string_view payload, uint64_t from)> frame);
 

@@ -282,10 +282,19 @@ Status Stage::DropJournalsBut(uint64_t generation) const {
   return absl::OkStatus();
 }
 
-Status Stage::LoadJournal(uint64_t generation, uint64_t absorbed, StagedRows* rows,
-                          Micros* last) const {
+bool Stage::KeepDamaged(uint64_t generation) const {
+  if (options_.read_only) return true;
+  const std::string kept = DamagedJournalPath(options_.directory, generation);
+  std::error_code error;
+  fs::create_hard_link(JournalPath(options_.directory, generation), kept, error);
+  if (error == std::errc::file_exists) return false;
+  if (error) LogWarn("{} cannot be kept: {}", kept, error.message());
+  return true;
+}
+
+Status Stage::LoadJournal(uint64_t generation, uint64_t absorbed, StagedRows* rows, Micros* last) {
   const std::string path = JournalPath(options_.directory, generation);
-  const StatusOr<uint64_t> rest =
+  const StatusOr<JournalGaps> gaps =
       ReadJournal(path, [&](Micros arrival, std::string_view payload, uint64_t from) -> Status {
         // Carried over from a journal that is still to come in whole: the same rows. Its file goes
         // only after they are in, so without the file they are, also when the segment that says so
@@ -296,12 +305,25 @@ Status Stage::LoadJournal(uint64_t generation, uint64_t absorbed, StagedRows* ro
         *last = std::max(*last, arrival);
         return rows->Add(more);
       });
-  if (!rest.ok()) return Annotate(rest.status(), "reading " + path);
-  if (*rest > 0) {
+  if (!gaps.ok()) return Annotate(gaps.status(), "reading " + path);
+  if (gaps->tail_bytes > 0) {
     LogWarn(
         "{}: the last {} bytes are no whole flush and are left out: the process ended while "
         "writing them, before they were acknowledged, or the file is damaged",
-        path, *rest);
+        path, gaps->tail_bytes);
+  }
+  if (gaps->damaged_bytes > 0) {
+    LogError(
+        "{}: {} bytes of flushes that arrived {}before {} are damaged: their rows are lost; what "
+        "came "
+        "before and after them is stored, and the file is kept as {}",
+        path, gaps->damaged_bytes,
+        gaps->damaged_after == 0 ? ""
+                                 : fmt::format("after {} and ", FormatTime(gaps->damaged_after)),
+        FormatTime(gaps->damaged_before), DamagedJournalPath(options_.directory, generation));
+    const bool first = KeepDamaged(generation);
+    MutexLock lock(seen_mutex_);
+    if (first) seen_.appended.journal_damaged_bytes += gaps->damaged_bytes;
   }
   return absl::OkStatus();
 }
@@ -435,6 +457,7 @@ Extent Stage::AddTo(StoreStats* stats) const {
   stats->samples_appended = appended.samples_appended;
   stats->batches = appended.batches;
   stats->append_errors = appended.append_errors;
+  stats->journal_damaged_bytes = appended.journal_damaged_bytes;
   stats->unstorable_values = appended.unstorable_values;
   stats->last_error = appended.last_error;
   stats->hot_bytes += seen_.journal_bytes;

@@ -116,7 +116,10 @@ class Stage {
   // The last generation of the journal whose rows are in a segment.
   StatusOr<uint64_t> LastAbsorbed(Connection* c) const;
   // Adds the rows of a journal's file; `last` becomes the latest arrival.
-  Status LoadJournal(uint64_t generation, uint64_t absorbed, StagedRows* rows, Micros* last) const;
+  Status LoadJournal(uint64_t generation, uint64_t absorbed, StagedRows* rows, Micros* last)
+      FW_EXCLUDES(seen_mutex_);
+  // False: that was done before.
+  bool KeepDamaged(uint64_t generation) const;
   std::vector<StoredField> FieldsOf(const StagedRows& rows, telemetry::EntityKind kind) const;
   Status DropJournalsBut(uint64_t generation) const;
   void Changed() FW_REQUIRES(mutex_);
