@@ -8,6 +8,7 @@
 
 #include "absl/strings/ascii.h"
 #include "absl/strings/match.h"
+#include "base/text.h"
 
 namespace flopwatch {
 namespace {
@@ -20,11 +21,13 @@ using std::chrono::year_month_day;
 
 absl::string_view Absl(std::string_view s) { return {s.data(), s.size()}; }
 
+constexpr size_t kShownBytes = 80;
+
 Status BadTime(std::string_view text) {
   return InvalidArgument(
       "cannot read \"{}\" as a time; use RFC 3339 (2026-11-21T03:42:26Z), a date, Unix seconds, "
       "or a time before now such as -2h",
-      text);
+      Printable(text, kShownBytes));
 }
 
 // Of four-digit years, so that the difference of two never overflows.
@@ -32,7 +35,7 @@ StatusOr<Micros> OfFourDigits(std::string_view text, Micros t) {
   constexpr Micros kFirst = -62'167'219'200 * kMicrosPerSecond;  // 0000-01-01
   constexpr Micros kEnd = 253'402'300'800 * kMicrosPerSecond;    // 10000-01-01
   if (t >= kFirst && t < kEnd) return t;
-  return InvalidArgument("\"{}\" is no time of the years 0 to 9999", text);
+  return InvalidArgument("\"{}\" is no time of the years 0 to 9999", Printable(text, kShownBytes));
 }
 
 // Reads exactly `digits` digits at `pos`; false when they are not there.
@@ -108,7 +111,8 @@ StatusOr<Micros> ParseDuration(std::string_view text) {
   const std::string_view whole = text;
   const auto bad = [&](const char* why) {
     return InvalidArgument(
-        "cannot read \"{}\" as a duration: {}; use for example 10s, 15m, 1h30m or 14d", whole, why);
+        "cannot read \"{}\" as a duration: {}; use for example 10s, 15m, 1h30m or 14d",
+        Printable(whole, kShownBytes), why);
   };
   if (text.empty()) return bad("it is empty");
   double total = 0;

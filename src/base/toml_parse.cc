@@ -11,20 +11,21 @@ namespace {
 // Walks over a document as far as it takes to know which brackets begin a table's header and not a
 // value: those at the start of a line outside of strings, arrays and inline tables. Where a text is
 // no TOML any more the library stops, so that what is found behind does no harm.
-class Scan {
+class HeaderScan {
  public:
-  explicit Scan(std::string_view text) : text_(WithoutByteOrderMark(text)) {}
+  explicit HeaderScan(std::string_view text) : text_(WithoutByteOrderMark(text)) {}
 
-  TomlFault Run() {
-    while (at_ < text_.size() && fault_.line == 0) {
+  int Run() {
+    while (at_ < text_.size()) {
       Blanks();
-      if (Peek() == '[' && !HasName()) {
-        fault_ = {line_, "a table needs its name on the line of its bracket: [name]"};
+      if (Peek() == '[') {
+        if (!HasName()) return line_;
+        Header();
       } else {
         Expression();
       }
     }
-    return fault_;
+    return 0;
   }
 
  private:
@@ -46,8 +47,12 @@ class Scan {
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
            c == '-' || c == '"' || c == '\'';
   }
+  void Header() {  // names in it may be quoted, and none has a line feed
+    at_ = std::min(text_.find('\n', at_), text_.size());
+    Step();
+  }
 
-  // A header, a key with its value, a comment or nothing, to the end of its last line.
+  // A key with its value, a comment or nothing, to the end of its last line.
   void Expression() {
     int depth = 0;
     while (at_ < text_.size()) {
@@ -58,9 +63,6 @@ class Scan {
         String(c);
       } else if (c == '\n' && depth <= 0) {
         Step();
-        return;
-      } else if (static_cast<unsigned char>(c) >= 0x80) {
-        fault_ = {line_, "only strings and comments have other characters than those of ASCII"};
         return;
       } else {
         depth += c == '[' || c == '{' ? 1 : c == ']' || c == '}' ? -1 : 0;
@@ -96,19 +98,19 @@ class Scan {
   const std::string_view text_;
   size_t at_ = 0;
   int line_ = 1;
-  TomlFault fault_;
 };
 
 }  // namespace
 
-TomlFault FaultOfToml(std::string_view text) { return Scan(text).Run(); }
+int LineOfNamelessHeader(std::string_view text) { return HeaderScan(text).Run(); }
 
 toml::parse_result ParseToml(std::string_view text, std::string_view file_name) {
-  if (const TomlFault fault = FaultOfToml(text); fault.line > 0) {
+  if (const int line = LineOfNamelessHeader(text); line > 0) {
     toml::source_region where;
-    where.begin = where.end = {static_cast<toml::source_index>(fault.line), 1};
+    where.begin = where.end = {static_cast<toml::source_index>(line), 1};
     if (!file_name.empty()) where.path = std::make_shared<const std::string>(file_name);
-    return toml::parse_result(toml::parse_error(std::string(fault.why), where));
+    return toml::parse_result(toml::parse_error(
+        std::string("a table needs its name on the line of its bracket: [name]"), where));
   }
   return toml::parse(text, file_name);
 }
