@@ -42,14 +42,12 @@ const std::vector<Flush>& Flushes() {
     for (const size_t size : {size_t{0}, size_t{1}, size_t{1000}, size_t{4063}, size_t{4064},
                               size_t{4065}, size_t{9000}, size_t{30000}}) {
       Flush flush{.payload = {}, .arrival = static_cast<Micros>(1000 + size)};
-      for (size_t k = 0; k < size; ++k)
-        flush.payload += static_cast<char>((k * 131 + size) % 251);
+      for (size_t k = 0; k < size; ++k) flush.payload += static_cast<char>((k * 131 + size) % 251);
       auto journal = Journal::Create(folder, ++generation);
       const bool carried = size == 1000;
       if (!journal.ok()) std::abort();
-      const Status written =
-          carried ? (*journal)->AppendCarried(flush.arrival, flush.payload, 7)
-                  : (*journal)->Append(flush.arrival, flush.payload);
+      const Status written = carried ? (*journal)->AppendCarried(flush.arrival, flush.payload, 7)
+                                     : (*journal)->Append(flush.arrival, flush.payload);
       if (!written.ok()) std::abort();
       flush.bytes = ReadFile(JournalPath(folder, generation), 1 << 20).value();
       out->push_back(std::move(flush));
@@ -86,8 +84,7 @@ void ReadBack(std::string_view script) {
     if (at < damaged.size()) damaged[at] = static_cast<char>(damaged[at] ^ (1 << at % 8));
   }
   const int fd = ::memfd_create("journal", 0);
-  if (fd < 0 || ::write(fd, damaged.data(), damaged.size()) !=
-                    static_cast<ssize_t>(damaged.size()))
+  if (fd < 0 || ::write(fd, damaged.data(), damaged.size()) != static_cast<ssize_t>(damaged.size()))
     std::abort();
   size_t next = 0, whole = 0;
   const auto gaps = ReadJournal(
@@ -115,7 +112,7 @@ void ReadBack(std::string_view script) {
                 damaged.compare(w.at, w.size, w.flush->bytes, 0, w.size) != 0,
             "every flush that is whole");
   }
-  Require(gaps->tail_bytes + gaps->damaged_bytes + whole == damaged.size(), "all bytes are told of");
+  Require(gaps->tail_bytes + gaps->damaged_bytes + whole == damaged.size(), "all bytes told of");
 }
 
 }  // namespace

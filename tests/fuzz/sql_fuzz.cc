@@ -27,8 +27,8 @@ MemoryTables& Tables() {
     if (::mkdtemp(folder.data()) == nullptr || ::chdir(folder.c_str()) != 0) std::abort();
     MemoryTable t;
     t.name = "t";
-    t.columns = {{"a", SqlType::kInteger, ""}, {"b", SqlType::kDouble, ""},
-                 {"c", SqlType::kText, ""}};
+    t.columns = {
+        {"a", SqlType::kInteger, ""}, {"b", SqlType::kDouble, ""}, {"c", SqlType::kText, ""}};
     t.rows = [] { return kRows; };
     t.fill = [](size_t column, uint64_t first, size_t count, ColumnBlock* out) {
       for (size_t i = 0; i < count; ++i) {
@@ -52,8 +52,7 @@ MemoryTables& Tables() {
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size > kMaxBytes) return 0;
   const std::string sql(reinterpret_cast<const char*>(data), size);
-  const auto answer =
-      Tables().Query(sql, {.max_rows = kMaxRows, .timeout = 200 * kMicrosPerMilli});
+  const auto answer = Tables().Query(sql, {.max_rows = kMaxRows, .timeout = 200 * kMicrosPerMilli});
   if (answer.ok()) {
     Require(answer->table.rows.size() <= kMaxRows, "rows within the bound");
     for (const auto& row : answer->table.rows)
@@ -61,8 +60,8 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   } else {
     Require(!answer.status().message().empty(), "a reason");
   }
-  const auto alive =
-      Tables().Query("SELECT count(*), sum(a) FROM t", {.max_rows = 1, .timeout = kMicrosPerMinute});
+  const auto alive = Tables().Query("SELECT count(*), sum(a) FROM t",
+                                    {.max_rows = 1, .timeout = kMicrosPerMinute});
   Require(alive.ok() && std::get<int64_t>(alive->table.rows.at(0).at(0)) == kRows,
           "an engine that answers");
   return 0;
