@@ -173,8 +173,7 @@ constexpr MetricInfo kMetrics[] = {
      "other_site, unreadable (malformed, too large, or too many at once)."},
     {"flopwatch_sql_queries_total", "counter",
      "Queries in SQL, by how they ended: answered, refused, memory, time, left (its client), "
-     "no_copy "
-     "(of what is stored), died."},
+     "no_copy (of what is stored), died."},
     {"flopwatch_sql_processes", "gauge", "Queries that run, each in a process of its own."},
     {"flopwatch_sql_copies_total", "counter", "Copies of what is stored, made for queries."},
     {"flopwatch_sql_copy_duration_seconds", "gauge", "Duration of the last of them."},

@@ -19,8 +19,6 @@ constexpr Text kSqlText(Parameter{.name = "q", .help = "The query.", .required =
 constexpr Integer kSqlLimit("limit", 1, kMaxSqlRows, kDefaultSqlRows, "Rows at most.");
 
 Result RunSql(sql::Runner& runner, std::string_view text, int64_t limit, std::stop_token gone) {
-  if (text.size() > sql::kMaxSqlBytes)
-    return InvalidArgument("sql: the query is longer than {} bytes", sql::kMaxSqlBytes);
   StatusOr<std::string> body =
       runner.Run({.text = text, .max_rows = static_cast<uint64_t>(limit)}, std::move(gone));
   // Nobody reads this, but the log of a proxy.

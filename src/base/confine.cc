@@ -6,6 +6,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <string_view>
@@ -20,7 +21,10 @@ constexpr bool kLimitsMemory = true;
 #endif
 
 Status Limit(__rlimit_resource resource, rlim_t soft, rlim_t hard, std::string_view what) {
-  rlimit limit{soft, hard};
+  // Where the machine's own limit is lower, that one holds: nobody may raise it.
+  rlimit limit{};
+  if (::getrlimit(resource, &limit) != 0) limit.rlim_max = RLIM_INFINITY;
+  limit = {std::min(soft, limit.rlim_max), std::min(hard, limit.rlim_max)};
   if (::setrlimit(resource, &limit) != 0)
     return Unavailable("cannot limit the {} of a worker: {}", what, std::strerror(errno));
   return absl::OkStatus();

@@ -17,9 +17,9 @@ struct Confinement {
   int64_t parent = 0;             // the process that started it, as that one calls itself
 };
 
-// For the rest of this process: the limits above, no core file, no new privileges, the first choice
-// of the kernel when memory runs out, and an end by SIGKILL when the thread that started it ends or
-// its process is killed.
+// For the rest of this process: the limits above or those it has already, where they are lower; no
+// core file, no new privileges, the first choice of the kernel when memory runs out, and an end by
+// SIGKILL when the thread that started it ends or its process is killed.
 //
 // Under the address and thread sanitizers, whose shadow is counted as data, memory is not limited.
 //

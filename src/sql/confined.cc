@@ -121,8 +121,10 @@ class ConfinedRunner final : public Runner {
   Status Open() { return copies_.Open(); }
 
   StatusOr<std::string> Run(const Question& question, std::stop_token stop) override {
-    if (question.text.size() > kMaxSqlBytes)
-      return InvalidArgument("sql: the query is longer than {} bytes", kMaxSqlBytes);
+    if (question.text.size() > store::kMaxSqlBytes) {
+      return Ended(Outcome::kRefused, InvalidArgument("the query has {} bytes; the limit is {}",
+                                                      question.text.size(), store::kMaxSqlBytes));
+    }
     if (stop.stop_requested()) return Ended(Outcome::kLeft, Cancelled("the client has left"));
     const StatusOr<std::shared_ptr<const Copy>> copy = copies_.Get();
     if (!copy.ok()) return Ended(Outcome::kNoCopy, copy.status());

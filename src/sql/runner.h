@@ -14,8 +14,6 @@
 
 namespace flopwatch::sql {
 
-inline constexpr size_t kMaxSqlBytes = 64 * 1024;
-
 struct Question {
   std::string_view text;
   uint64_t max_rows = 1000;

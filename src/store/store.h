@@ -248,6 +248,8 @@ enum class RowOrder : uint8_t {
 };
 inline constexpr size_t kMaxVisitedColumns = 24;
 
+inline constexpr size_t kMaxSqlBytes = 64 * 1024;  // of a query's text
+
 struct QueryLimits {
   uint64_t max_rows = 10'000;
   uint64_t max_bytes = 64ull << 20;  // of text in cells, about; what is over either is left out

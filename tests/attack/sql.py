@@ -11,7 +11,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 
-from harness import Process, check, run, scratch, until
+from harness import Process, check, run, runs, scratch, until
 from others import Others
 
 MAX_MEMORY = 1536 << 20  # of the server and all its children
@@ -48,35 +48,12 @@ def in_background(work):
     return thread
 
 
-def workers(server):
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                state, parent = f.read().rpartition(")")[2].split()[:2]
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                command = f.read().split(b"\0")
-        except OSError:
-            continue
-        if int(parent) == server.process.pid and state != "Z" and b"worker" in command:
-            found.append(int(pid))
-    return found
-
-
 def resident(pid):
     try:
         with open(f"/proc/{pid}/statm") as f:
             return int(f.read().split()[1]) * os.sysconf("SC_PAGESIZE")
     except OSError:
         return 0
-
-
-def runs(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
 
 
 def metric(server, outcome):
@@ -116,7 +93,7 @@ with Others(server.url, "hungry queries"):
     threads = [in_background(lambda sql=sql: answers.append((sql, ask(server, sql))))
                for sql in HUNGRY]
     while any(t.is_alive() for t in threads):
-        peak = max(peak, resident(server.process.pid) + sum(map(resident, workers(server))))
+        peak = max(peak, resident(server.process.pid) + sum(map(resident, server.workers())))
         time.sleep(0.02)
 print(f"hungry queries: at most {peak >> 20} MiB together", flush=True)
 check(peak < MAX_MEMORY, f"{peak} bytes of memory")
@@ -131,7 +108,7 @@ left = metric(server, "left")
 s = socket.create_connection(("127.0.0.1", server.port))
 s.sendall(f"GET /api/v1/sql?{urllib.parse.urlencode({'q': SLOW})} HTTP/1.1\r\n"
           "Host: localhost\r\n\r\n".encode())
-pid = until(lambda: workers(server), "the query to begin")[0]
+pid = until(lambda: server.workers(), "the query to begin")[0]
 begun = time.time()
 s.close()
 until(lambda: not runs(pid), "the query of a client that left to end", seconds=10, every=0.005)
@@ -152,18 +129,18 @@ check(2 <= len(answered) <= 4, f"{len(answered)} of 12 were turned away")
 for s in answered:
     said = s.recv(4096).decode()
     check(said.startswith("HTTP/1.1 429 ") and "Retry-After:" in said, said)
-check(len(workers(server)) == 2, "not two queries run")
+check(len(server.workers()) == 2, "not two queries run")
 with Others(server.url, "a full queue"):
     time.sleep(2)
 for s in kept:
     s.close()
 until(lambda: ask(server, "SELECT 1")[0] == 200, "it to go on", seconds=10)
-check(not workers(server), "queries of clients that left go on")
+check(not server.workers(), "queries of clients that left go on")
 
 # A process that dies is a clear error and nothing else.
 died = []
 thread = in_background(lambda: died.append(ask(server, SLOW)))
-os.kill(until(lambda: workers(server), "the query to begin")[0], signal.SIGKILL)
+os.kill(until(lambda: server.workers(), "the query to begin")[0], signal.SIGKILL)
 thread.join(30)
 check(died and died[0][0] == 503 and "signal 9" in died[0][1], f"a dead process: {died}")
 check(ask(server, "SELECT 1")[0] == 200, "it does not go on")
@@ -184,7 +161,7 @@ check(sorted(os.listdir(data)) == before, "a query left something")
 
 # SIGTERM ends them.
 threads = [in_background(lambda: ask(server, SLOW)) for _ in range(2)]
-running = until(lambda: len(workers(server)) == 2 and workers(server), "two queries to run")
+running = until(lambda: len(server.workers()) == 2 and server.workers(), "two queries to run")
 begun = time.time()
 check(server.stop(10) == 0, "it ended badly:\n" + server.text())
 print(f"SIGTERM beside two queries: {time.time() - begun:.2f} s", flush=True)
@@ -197,7 +174,7 @@ check(status == 504 and "longer than 1s" in body, f"{status} {body}")
 server.kill9()
 server = Process(*start)
 in_background(lambda: ask(server, SLOW))
-pid = until(lambda: workers(server), "the query to begin")[0]
+pid = until(lambda: server.workers(), "the query to begin")[0]
 server.kill9()
 until(lambda: not runs(pid), "the query to end with its server", seconds=10)
 check(os.listdir(data + "/copies"), "there is a copy of what was stored")

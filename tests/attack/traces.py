@@ -5,7 +5,7 @@ import os
 import signal
 import urllib.request
 
-from harness import Process, check, run, scratch, until
+from harness import Process, check, run, runs, scratch, until
 
 SMALL = (b'{"traceEvents":[{"ph":"X","cat":"kernel","name":"k","pid":0,"tid":7,"ts":1,"dur":5,'
          b'"args":{"device":0,"stream":7,"correlation":1}}]}')
@@ -27,34 +27,10 @@ def upload(server, body):
         return r.headers["Location"]
 
 
-def workers(server):
-    """Processes whose parent is this server and that analyse a trace."""
-    found = []
-    for pid in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            with open(f"/proc/{pid}/stat") as f:
-                state, parent = f.read().rpartition(")")[2].split()[:2]
-            with open(f"/proc/{pid}/cmdline", "rb") as f:
-                command = f.read().split(b"\0")
-        except OSError:
-            continue
-        if int(parent) == server.process.pid and state != "Z" and b"worker" in command:
-            found.append(int(pid))
-    return found
-
-
-def runs(pid):
-    try:
-        with open(f"/proc/{pid}/stat") as f:
-            return f.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return False
-
-
 def analysing(server, location):
     """The worker of this trace, once it says what it does."""
     until(lambda: server.json(location)["progress"], "the analysis to say what it does")
-    found = workers(server)
+    found = server.workers()
     check(len(found) == 1, f"{len(found)} processes analyse one trace")
     return found[0]
 

@@ -68,6 +68,18 @@ TEST(Confine, AFileThatIsTooLargeIsAnErrorOfTheWrite) {
             0);
 }
 
+TEST(Confine, LimitsOfTheMachineThatAreLowerHold) {
+  EXPECT_EQ(ExitOf([] {
+              const rlimit lower{1000, 1000};
+              if (setrlimit(RLIMIT_FSIZE, &lower) != 0) return 8;
+              if (!Confine({.max_file_bytes = kMiB}).ok()) return 9;
+              rlimit now{};
+              getrlimit(RLIMIT_FSIZE, &now);
+              return now.rlim_cur == 1000 && now.rlim_max == 1000 ? 0 : 1;
+            }),
+            0);
+}
+
 TEST(Confine, NoCoreIsWritten) {
   EXPECT_EQ(ExitOf([] {
               if (!Confine({}).ok()) return 9;

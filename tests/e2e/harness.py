@@ -51,6 +51,32 @@ def run(*args, expect=0):
     return r
 
 
+def _stat(pid):
+    """What follows the name in /proc/PID/stat: state, parent, …; empty once it is gone."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rpartition(")")[2].split()
+    except OSError:
+        return []
+
+
+def _parent(pid):
+    return int((_stat(pid) + ["0", "0"])[1])
+
+
+def _command(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return f.read().split(b"\0")
+    except OSError:
+        return []
+
+
+def runs(pid):
+    """A zombie is over: who reaps it may be slow."""
+    return (_stat(pid) or ["Z"])[0] != "Z"
+
+
 class Process:
     """A running flopwatch with its log; `port_file` gives the port it chose."""
 
@@ -101,6 +127,11 @@ class Process:
         """The most memory it ever had, in bytes."""
         with open(f"/proc/{self.process.pid}/status") as f:
             return next(int(l.split()[1]) for l in f if l.startswith("VmHWM")) << 10
+
+    def workers(self):
+        """The processes that it has started to do somebody's work (flopwatch worker)."""
+        return [pid for pid in map(int, filter(str.isdigit, os.listdir("/proc")))
+                if _parent(pid) == self.process.pid and runs(pid) and b"worker" in _command(pid)]
 
     def kill9(self):
         self.process.send_signal(signal.SIGKILL)

@@ -433,7 +433,8 @@ Status RunVerify(Context& context) {
     }
   }
   if (answer["truncated"].boolean())
-    table.notes.push_back(fmt::format("Only the first {} files were looked at.", kMaxFiles));
+    table.notes.push_back(fmt::format(
+        "Only {} files were looked at: there are more than one answer has.", files.size()));
   table.notes.push_back(fmt::format("{} of {} files are damaged ({} read, from {}).",
                                     table.rows.size(), files.size(), Bytes(done), directory));
   if (unknown > 0) {

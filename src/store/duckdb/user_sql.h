@@ -19,7 +19,6 @@
 
 namespace flopwatch::store::duck {
 
-inline constexpr size_t kMaxSqlBytes = 64 * 1024;
 // No timer reaches parsing, binding, optimising and the evaluation of one expression over one
 // vector (2,048 rows), also that of constants while planning. So what makes these long is bounded
 // by itself:
