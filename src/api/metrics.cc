@@ -104,8 +104,10 @@ constexpr MetricInfo kMetrics[] = {
     {"flopwatch_store_bytes", "gauge", "Bytes on disk by tier: hot, sealed, meta."},
     {"flopwatch_store_files", "gauge", "Files by tier: hot segments, sealed Parquet files."},
     {"flopwatch_store_damaged_files", "gauge",
-     "Sealed files that are not what was written: left out of every answer, and kept."},
-    {"flopwatch_store_damaged_rows", "gauge", "Rows of these."},
+     "Files that are not what was written: left out of every answer, and kept."},
+    {"flopwatch_store_damaged_rows", "gauge", "Rows of these, and rows that hot files have lost."},
+    {"flopwatch_store_meta_copy_timestamp_seconds", "gauge",
+     "Unix time of the last copy of meta.duckdb; 0 = there is none."},
     {"flopwatch_store_journal_damaged_bytes", "gauge",
      "Bytes of acknowledged flushes that were found damaged since the start: their rows are lost."},
     {"flopwatch_store_rows_total", "counter", "Rows the store acknowledged since the start."},
@@ -451,6 +453,8 @@ void StoreMetrics(Page& page, const store::StoreStats& s) {
   page.Sample(s.sealed_files, {{"tier", "sealed"}});
   page.One("flopwatch_store_damaged_files", s.damaged_files);
   page.One("flopwatch_store_damaged_rows", s.damaged_rows);
+  page.One("flopwatch_store_meta_copy_timestamp_seconds",
+           static_cast<double>(s.meta_copied) / kMicrosPerSecond);
   page.One("flopwatch_store_journal_damaged_bytes", s.journal_damaged_bytes);
   page.One("flopwatch_store_rows_total", s.rows_appended);
   page.One("flopwatch_store_append_errors_total", s.append_errors);

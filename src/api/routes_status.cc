@@ -59,6 +59,7 @@ void WriteStore(JsonWriter& json, const store::StoreStats& s) {
   } else {
     json.Null();
   }
+  WriteTime(json, "meta_copied", s.meta_copied);
   json.Field("append_errors", s.append_errors);
   json.TextField("last_error", s.last_error);
   json.EndObject();

@@ -6,6 +6,7 @@
 //   clock                  until when the store was in use (clock_guard.h)
 //   meta.duckdb            schema version, entities, models, jobs, intervals, segments, and the
 //                          rollups of open days
+//   meta-copy.duckdb       a copy of it of the last minutes, the way back (RestoreDescriptions)
 //   hot/journal-*.log      flushes not yet in a segment
 //   hot/seg-*.duckdb       rows as they arrive; one file spans one hour of arrival; appended only,
 //                          no index, no key
@@ -286,10 +287,12 @@ struct StoreStats {
   uint64_t rows_appended = 0, samples_appended = 0, batches = 0;
   uint64_t hot_bytes = 0, sealed_bytes = 0, meta_bytes = 0;
   uint64_t hot_segments = 0, sealed_files = 0;
-  // Sealed files that are not what was written: left out of every answer, and kept.
+  // Files that are not what was written: left out of every answer, and kept. Their rows, and those
+  // that are gone from hot files.
   uint64_t damaged_files = 0, damaged_rows = 0;
   Micros damaged_from = 0, damaged_to = 0;  // times of their rows
   Micros oldest_ts = 0, newest_ts = 0;
+  Micros meta_copied = 0;  // when meta.duckdb was copied last; 0 = there is no copy
   Micros rolled_up_to_arrival = 0;
   uint64_t append_errors = 0;
   uint64_t journal_damaged_bytes = 0;  // of acknowledged flushes, found since the start; lost
@@ -404,6 +407,29 @@ class Store {
 // 128 bits of XXH3 over the whole file, as 32 hexadecimal digits: what `sealed_files` has of each.
 // DataLoss: it cannot be read.
 StatusOr<std::string> HashOfSealedFile(const std::string& path);
+
+// What hot files have lost (docs/store.md, "Damage"), as noted in a data directory.
+struct HotLoss {
+  std::string file;
+  uint64_t rows = 0;        // 0 = nobody knows how many
+  Micros from = 0, to = 0;  // of these rows, where they are known
+};
+std::vector<HotLoss> LossesOfHotFiles(const std::string& directory);
+
+// Puts the periodic copy of meta.duckdb in the place of one that is gone or cannot be read, while
+// no server runs. What came after the copy has no names there: GPUs, jobs, models, series and
+// claims whose rows are in hot files or the journal get "lost-NUMBER", and no number is given to
+// another. The file that was there is kept. NotFound: there is no copy; FailedPrecondition: the
+// file can be read, or somebody uses the directory.
+struct Restored {
+  Micros as_of = 0;  // of the copy
+  std::string kept;  // what was there lies here; "" = nothing was
+  uint64_t gpus = 0, jobs = 0, models = 0, series = 0, claims = 0;  // that have no name
+  uint64_t rows = 0;                                                // of these GPUs
+  uint64_t unrecorded_files = 0;                 // sealed later; moved to DIRECTORY/unrecorded
+  uint64_t missing_files = 0, missing_rows = 0;  // that the copy names and nobody has
+};
+StatusOr<Restored> RestoreDescriptions(Options options);
 
 // Opens or creates. Errors: another process holds the directory; newer schema; disk full; damaged
 // file (named).

@@ -133,32 +133,57 @@ TEST_F(OpenTest, PathsThatFileListsWouldReadAsPatternsAreRefused) {
   EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
 }
 
-TEST_F(OpenTest, DamagedFilesAreNamed) {
+// Headers overwritten; then a file of another kind.
+constexpr const char* kJunk[] = {
+    "junk", "a longer text that is no database at all, and longer still, to fill a header or so"};
+
+void Overwrite(const std::string& path, const char* junk) {
+  std::fstream f(path, std::ios::in | std::ios::out | std::ios::binary);
+  f.seekp(0);
+  for (int i = 0; i < 300; ++i) f << junk;
+}
+
+TEST_F(OpenTest, ADamagedMetaIsNamed) {
   AppendOne();
-  for (const char* file : {"/hot/seg-20260102T05-0001.duckdb", "/meta.duckdb"}) {
+  store_.reset();
+  const std::string path = dir_.path() + "/meta.duckdb", saved = path + ".saved";
+  fs::copy_file(path, saved);
+  for (const char* junk : kJunk) {
+    Overwrite(path, junk);
+    const absl::Status status = Fails();
+    EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
+    EXPECT_NE(status.message().find(path), absl::string_view::npos) << status;
+    EXPECT_NE(status.message().find("from a backup"), absl::string_view::npos) << status;
+  }
+  fs::remove(path);
+  fs::rename(saved, path);
+  Open();
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
+}
+
+TEST_F(OpenTest, ADamagedHotFileIsKeptAsideAndMayComeBack) {
+  AppendOne();
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
+  store_.reset();
+  const std::string path = dir_.path() + "/hot/seg-20260102T05-0001.duckdb";
+  for (const char* junk : kJunk) {
+    fs::copy_file(path, path + ".saved");
+    Overwrite(path, junk);
+    Open();
+    EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "0");
+    EXPECT_EQ(store_->stats().damaged_files, 1u);
+    EXPECT_EQ(store_->stats().damaged_rows, 1u);
+    EXPECT_EQ(store_->stats().damaged_from, kT0);
+    EXPECT_TRUE(fs::exists(path + ".damaged"));
     store_.reset();
-    const std::string path = dir_.path() + file, saved = path + ".saved";
-    fs::copy_file(path, saved);
-    // Headers overwritten; then a file of another kind.
-    for (const char* junk :
-         {"junk",
-          "a longer text that is no database at all, and longer still, to fill a header or so"}) {
-      {
-        std::fstream f(path, std::ios::in | std::ios::out | std::ios::binary);
-        f.seekp(0);
-        for (int i = 0; i < 300; ++i) f << junk;
-      }
-      const absl::Status status = Fails();
-      EXPECT_EQ(status.code(), absl::StatusCode::kDataLoss) << status;
-      EXPECT_NE(status.message().find(path), absl::string_view::npos) << status;
-      const bool names = path.ends_with("meta.duckdb");
-      EXPECT_NE(status.message().find(names ? "from a backup" : "move it"), absl::string_view::npos)
-          << status;
-    }
-    fs::remove(path);
-    fs::rename(saved, path);
+    fs::remove(path + ".damaged");
+    fs::remove(path + ".lost");
+    fs::rename(path + ".saved", path);
+    fs::rename(path + ".wal.damaged", path + ".wal");
     Open();
     EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
+    EXPECT_EQ(store_->stats().damaged_files, 0u);
+    store_.reset();
   }
 }
 

@@ -306,9 +306,12 @@ void CheckServer(Context& context, std::vector<Check>* out) {
   if (const Json& damaged = s["damaged"]; damaged.is_object()) {
     out->push_back(
         {"damage", Verdict::kFail,
-         fmt::format("{} sealed files with {} rows of {} to {} are not what was written",
-                     damaged["files"].integer_or(0), Count(damaged["rows"].number_or(0)),
-                     damaged["from"].text(), damaged["to"].text()),
+         fmt::format(
+             "{} files are not what was written; {} rows{} are lost",
+             damaged["files"].integer_or(0), Count(damaged["rows"].number_or(0)),
+             damaged["from"].text().empty()
+                 ? std::string()
+                 : fmt::format(" of {} to {}", damaged["from"].text(), damaged["to"].text())),
          "they are left out of every answer: \"flopwatch doctor --verify\" names them; copy "
          "them back from a backup, and look after the disk"});
   }
@@ -391,10 +394,36 @@ Status RunDoctor(Context& context) {
   return absl::OkStatus();
 }
 
-// Every sealed file against the hash that was recorded with it.
+constexpr std::string_view kAllOfThatTime = "all of that time";
+
+// Whose rows a sealed file may have: of GPUs that were there by then, whose numbers lie in its
+// range.
+std::string WhoseRows(Context& context, const Json::Array& file) {
+  if (file[8].integer_or(0) == 0) return std::string(kAllOfThatTime);
+  std::string body;
+  JsonWriter(&body)
+      .BeginObject()
+      .Field("query",
+             fmt::format("SELECT count(DISTINCT gpu), count(DISTINCT node), min(node), max(node) "
+                         "FROM gpus WHERE entity BETWEEN {} AND {} AND first_seen <= '{}'",
+                         file[7].integer_or(0), file[8].integer_or(0), file[6].text()))
+      .EndObject();
+  const StatusOr<std::string> text = context.ApiPost("/api/v1/sql", body);
+  const StatusOr<Json> answer = text.ok() ? Json::Parse(*text) : StatusOr<Json>(text.status());
+  if (!answer.ok() || (*answer)["rows"].array().empty()) return "not known";
+  const Json::Array& row = (*answer)["rows"].array()[0].array();
+  const int64_t gpus = row[0].integer_or(0), nodes = row[1].integer_or(0);
+  if (gpus == 0) return "no GPU's";
+  const std::string first = Printable(row[2].text(), 40), last = Printable(row[3].text(), 40);
+  return fmt::format("{} GPUs, {}", gpus, nodes == 1 ? first : first + " to " + last);
+}
+
+// Every sealed file against the hash that was recorded with it; and what hot files have lost.
 Status RunVerify(Context& context) {
   constexpr std::string_view kList =
-      "SELECT \"table\", path, rows, bytes, hash, min_ts, max_ts FROM sealed_files ORDER BY path";
+      "SELECT \"table\", path, rows, bytes, hash, min_ts, max_ts, min_entity, max_entity FROM "
+      "sealed_files ORDER BY path";
+  constexpr int kNamed = 50;  // files whose GPUs are looked up
   FW_ASSIGN_OR_RETURN(const std::string directory, context.Config("store.directory"));
   std::string body;
   JsonWriter(&body).BeginObject().Field("query", kList).Field("limit", kMaxFiles).EndObject();
@@ -407,6 +436,7 @@ Status RunVerify(Context& context) {
                    {"rows", "rows"},
                    {"from", "from", ColumnFormat::kTime},
                    {"to", "to", ColumnFormat::kTime},
+                   {"of", "of"},
                    {"why", "why"}};
   uint64_t bytes = 0, done = 0, unknown = 0;
   for (const Json& f : files) bytes += static_cast<uint64_t>(f.array()[3].integer_or(0));
@@ -429,25 +459,78 @@ Status RunVerify(Context& context) {
       };
       table.rows.push_back(
           {f[0].text(), f[1].text(), f[2].integer_or(0), time(f[5]), time(f[6]),
+           table.rows.size() < kNamed ? Cell(WhoseRows(context, f)) : Cell(),
            now.ok() ? std::string("not what was written") : std::string(MessageOf(now.status()))});
     }
+  }
+  const size_t sealed = table.rows.size();
+  const std::vector<store::HotLoss> losses = store::LossesOfHotFiles(directory);
+  for (const store::HotLoss& loss : losses) {
+    const bool known = loss.rows > 0;
+    table.rows.push_back({std::string("hot"),
+                          std::filesystem::path(loss.file).lexically_relative(directory).string(),
+                          known ? Cell(static_cast<int64_t>(loss.rows)) : Cell(),
+                          known ? Cell(loss.from) : Cell(), known ? Cell(loss.to) : Cell(),
+                          std::string(kAllOfThatTime),
+                          std::string("rows are lost; what is left of the file lies beside it")});
   }
   if (answer["truncated"].boolean())
     table.notes.push_back(fmt::format(
         "Only {} files were looked at: there are more than one answer has.", files.size()));
-  table.notes.push_back(fmt::format("{} of {} files are damaged ({} read, from {}).",
-                                    table.rows.size(), files.size(), Bytes(done), directory));
+  table.notes.push_back(fmt::format("{} of {} files are damaged ({} read, from {}).", sealed,
+                                    files.size(), Bytes(done), directory));
   if (unknown > 0) {
     table.notes.push_back(fmt::format(
         "{} files were sealed before hashes were recorded: nothing is known of them.", unknown));
   }
-  if (!table.rows.empty()) {
-    context.SetExitCode(ExitCode::kUnhealthy);
+  if (sealed > 0) {
     table.notes.push_back(
         "Stop the server, copy them back from a backup, and start it again: it leaves out, and "
         "keeps, what it finds damaged, but looks at a file once a week. Look after the disk.");
   }
+  if (!losses.empty()) {
+    table.notes.push_back(
+        "Hot files are the newest hours. Delete FILE.lost and FILE.damaged when you have seen to "
+        "them. Look after the disk.");
+  }
+  if (!table.rows.empty()) context.SetExitCode(ExitCode::kUnhealthy);
   return context.Write(table);
+}
+
+// meta.duckdb from its copy.
+Status RunRestore(Context& context) {
+  store::Options options;
+  FW_ASSIGN_OR_RETURN(options.directory, context.Config("store.directory"));
+  FW_ASSIGN_OR_RETURN(const store::Restored done, store::RestoreDescriptions(options));
+  const auto said = [&](const std::string& text) {
+    context.Out(Wrap(text, context.width() > 0 ? context.width() : 100, "", "  "));
+  };
+  said(fmt::format("meta.duckdb of {} is the copy of {} again.", options.directory,
+                   FormatTime(FloorTo(done.as_of, kMicrosPerSecond))));
+  if (!done.kept.empty()) said("What was there is kept as " + done.kept + ".");
+  if (done.gpus + done.jobs + done.models + done.series + done.claims > 0) {
+    said(fmt::format(
+        "{} GPUs ({} rows), {} models, {} jobs, {} series and {} claims of applications came after "
+        "it: their rows are there, under names \"lost-NUMBER\". GPUs and jobs that report again "
+        "get "
+        "new numbers and their own names.",
+        done.gpus, done.rows, done.models, done.jobs, done.series, done.claims));
+  } else {
+    said("Nothing that has rows came after it.");
+  }
+  if (done.unrecorded_files > 0) {
+    said(fmt::format(
+        "{} sealed files came after it; their rows are in older files too. They lie in {}/"
+        "unrecorded: delete them when answers are whole.",
+        done.unrecorded_files, options.directory));
+  }
+  if (done.missing_files > 0) {
+    context.SetExitCode(ExitCode::kUnhealthy);
+    said(fmt::format("{} files with {} rows that it names are gone.", done.missing_files,
+                     done.missing_rows));
+  }
+  said("Intervals of jobs, the scheduler's books and claims are as of the copy.");
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -465,6 +548,10 @@ Args AddDoctor(Args app, Run* run) {
   auto verify = std::make_shared<bool>(false);
   sub.Flag("--verify", *verify,
            "Read every sealed file in the data directory and compare it with its hash instead");
+  auto restore = std::make_shared<bool>(false);
+  sub.Flag(
+      "--restore", *restore,
+      "Put the server's own copy in the place of a meta.duckdb that is lost or cannot be read");
   sub.Footer(
       "Examples:\n"
       "  flopwatch doctor\n"
@@ -474,7 +561,8 @@ Args AddDoctor(Args app, Run* run) {
       "  flopwatch doctor --server head:9530 -q || echo unhealthy     exits with 3 when a check "
       "fails\n"
       "  flopwatch doctor -o json");
-  *run = [o, verify](Context& context) {
+  *run = [o, verify, restore](Context& context) {
+    if (*restore) return RunRestore(context);
     if (*verify) return RunVerify(context);
     return o->target.empty() ? RunDoctor(context) : RunDoctorTarget(context, *o);
   };

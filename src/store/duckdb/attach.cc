@@ -12,6 +12,7 @@
 
 #include "base/file.h"
 #include "store/duckdb/cat.h"
+#include "store/duckdb/meta_copy.h"
 
 namespace flopwatch::store::duck {
 
@@ -66,10 +67,9 @@ Status AttachFile(Connection* connection, std::string_view alias, const std::str
   // Without its names a directory's rows would be taken for those of whoever comes next.
   if (alias == "meta") {
     return DataLoss(
-        "opening {}: the file cannot be read ({}): restore it and its .wal from a backup; it has "
-        "the "
-        "names of all that is stored, so without one keep this directory and start with another",
-        path, message);
+        "opening {}: the file cannot be read ({}), which has the names of all that is "
+        "stored: {}",
+        path, message, WayBack(std::filesystem::path(path).parent_path().string()));
   }
   return DataLoss(
       "opening {}: the file cannot be read ({}): move it and its .wal out of the data "

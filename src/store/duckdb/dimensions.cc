@@ -3,10 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 #include "store/duckdb/application.h"
 #include "store/duckdb/cat.h"
+#include "store/duckdb/hot_damage.h"
 
 namespace flopwatch::store::duck {
 namespace {
@@ -72,8 +74,42 @@ constexpr std::string_view kJobNamesView =
 
 }  // namespace
 
-Status DimensionTables::Open(Connection* c, bool compact) {
+void DimensionTables::ForgetNote() {
+  if (!path_.empty()) ForgetRows(path_);
+}
+
+void DimensionTables::NoteRecords() {
+  if (path_.empty()) return;
+  Extent records;
+  records.Add(0, 0, Records());
+  RecordRows(path_, records);
+}
+
+uint64_t DimensionTables::Records() const {
+  return static_cast<uint64_t>(std::accumulate(rows_.begin(), rows_.end(), int64_t{0})) +
+         fields()->size();
+}
+
+Status DimensionTables::CountRecords(Connection* c) {
+  for (int log = 0; log < kLogCount; ++log) {
+    const LogSpec& spec = kLogs[log];
+    FW_ASSIGN_OR_RETURN(
+        Result counts,
+        c->Query(fmt::format("SELECT count(*), coalesce(max(seq), 0) + 1, (SELECT count(*) FROM "
+                             "(SELECT DISTINCT {} FROM meta.{})) FROM meta.{}",
+                             spec.key, spec.table, spec.table)));
+    counts.ForEach([&](const Row& row) FW_REQUIRES(writing_) {
+      rows_[log] = row.Int64(0);
+      next_seq_[log] = row.Int64(1);
+      live_[log] = row.Int64(2);
+    });
+  }
+  return absl::OkStatus();
+}
+
+Status DimensionTables::Open(Connection* c, bool writer, const std::string& path) {
   MutexLock lock(writing_);
+  path_.clear();
   FW_RETURN_IF_ERROR(c->Execute("CREATE SCHEMA IF NOT EXISTS dim"));
   auto fields = std::make_shared<Fields>();
   FW_ASSIGN_OR_RETURN(Result result,
@@ -88,26 +124,25 @@ Status DimensionTables::Open(Connection* c, bool compact) {
     MutexLock lock(fields_mutex_);
     fields_ = std::move(fields);
   }
+  FW_RETURN_IF_ERROR(CountRecords(c));
+  if (const auto noted = RecordedRows(path); noted.has_value() && noted->rows > Records()) {
+    return DataLoss("it had {} records and has {}", noted->rows, Records());
+  }
   for (int log = 0; log < kLogCount; ++log) {
     const LogSpec& spec = kLogs[log];
-    FW_ASSIGN_OR_RETURN(
-        Result counts,
-        c->Query(fmt::format("SELECT count(*), coalesce(max(seq), 0) + 1, (SELECT count(*) FROM "
-                             "(SELECT DISTINCT {} FROM meta.{})) FROM meta.{}",
-                             spec.key, spec.table, spec.table)));
-    counts.ForEach([&](const Row& row) FW_REQUIRES(writing_) {
-      rows_[log] = row.Int64(0);
-      next_seq_[log] = row.Int64(1);
-      live_[log] = row.Int64(2);
-    });
-    if (compact && rows_[log] > kCompactFactor * std::max<int64_t>(live_[log], 1000))
+    if (writer && rows_[log] > kCompactFactor * std::max<int64_t>(live_[log], 1000))
       FW_RETURN_IF_ERROR(Compact(c, static_cast<Log>(log)));
     if (!spec.mirrored) continue;
     FW_RETURN_IF_ERROR(c->Execute(
         fmt::format("CREATE OR REPLACE TABLE dim.{} AS {}", spec.table, Latest(spec, "true"))));
   }
   FW_RETURN_IF_ERROR(c->Execute(kWeightsView));
-  return c->Execute(kJobNamesView);
+  FW_RETURN_IF_ERROR(c->Execute(kJobNamesView));
+  if (writer) {
+    path_ = path;
+    NoteRecords();
+  }
+  return absl::OkStatus();
 }
 
 std::shared_ptr<const DimensionTables::Fields> DimensionTables::fields() const {
@@ -134,6 +169,7 @@ Status DimensionTables::Written(Connection* c, Log log, size_t records) {
   const int64_t first = next_seq_[log];
   next_seq_[log] += static_cast<int64_t>(records);
   rows_[log] += static_cast<int64_t>(records);
+  NoteRecords();
   return Refresh(c, log, first);
 }
 
@@ -345,21 +381,29 @@ StatusOr<StoredField> DimensionTables::PutField(Connection* c, const std::string
                   field.stored_per_unit, QuoteText(spec.help))));
   auto fields = std::make_shared<Fields>(*known);
   fields->emplace(column, field);
-  MutexLock swap(fields_mutex_);
-  fields_ = std::move(fields);
+  {
+    MutexLock swap(fields_mutex_);
+    fields_ = std::move(fields);
+  }
+  NoteRecords();
   return field;
 }
 
 StatusOr<int64_t> DimensionTables::DropIntervals(Connection* c, Micros horizon) {
   MutexLock lock(writing_);
-  return DropEnded(c, kIntervals, "to_ts", horizon);
+  ForgetNote();
+  FW_ASSIGN_OR_RETURN(const int64_t dropped, DropEnded(c, kIntervals, "to_ts", horizon));
+  NoteRecords();
+  return dropped;
 }
 
 StatusOr<DimensionTables::DroppedBooks> DimensionTables::DropBooks(Connection* c, Micros horizon) {
   MutexLock lock(writing_);
+  ForgetNote();
   DroppedBooks dropped;
   FW_ASSIGN_OR_RETURN(dropped.attempts, DropEnded(c, kAttempts, "end_ts", horizon));
   FW_ASSIGN_OR_RETURN(dropped.nodes, DropEnded(c, kNodes, "to_ts", horizon));
+  NoteRecords();
   return dropped;
 }
 
@@ -380,6 +424,11 @@ StatusOr<int64_t> DimensionTables::DropEnded(Connection* c, Log log, std::string
 int64_t DimensionTables::IntervalRecords() const {
   MutexLock lock(writing_);
   return rows_[kIntervals];
+}
+
+int64_t DimensionTables::RecordsWritten() const {
+  MutexLock lock(writing_);
+  return std::accumulate(next_seq_.begin(), next_seq_.end(), int64_t{0});
 }
 
 StatusOr<int64_t> DimensionTables::Delete(Connection* c, Log log,
@@ -413,12 +462,16 @@ StatusOr<int64_t> DimensionTables::Delete(Connection* c, Log log,
 
 StatusOr<int64_t> DimensionTables::ForgetClaims(Connection* c, absl::Span<const int32_t> claims) {
   MutexLock lock(writing_);
-  return Delete(c, kClaims, claims);
+  ForgetNote();
+  FW_ASSIGN_OR_RETURN(const int64_t deleted, Delete(c, kClaims, claims));
+  NoteRecords();
+  return deleted;
 }
 
 StatusOr<DimensionTables::Deleted> DimensionTables::ForgetJobs(Connection* c,
                                                                const jobs::Forgotten& forgotten) {
   MutexLock lock(writing_);
+  ForgetNote();
   Deleted deleted;
   // Each piece by itself: what is left of one that fails is told again. Sets first, which name
   // jobs.
@@ -433,12 +486,14 @@ StatusOr<DimensionTables::Deleted> DimensionTables::ForgetJobs(Connection* c,
             fmt::join(absl::MakeConstSpan(forgotten.jobs).subspan(at, kForgetAtOnce), ", "))));
     rows_[kIntervals] -= gone;
   }
+  NoteRecords();
   return deleted;
 }
 
 StatusOr<DimensionTables::DeletedDevices> DimensionTables::ForgetDevices(
     Connection* c, const ForgottenDevices& forgotten) {
   MutexLock lock(writing_);
+  ForgetNote();
   DeletedDevices deleted;
   // Entities first, which name models.
   FW_ASSIGN_OR_RETURN(deleted.entities, Delete(c, kEntities, forgotten.entities));
@@ -455,11 +510,13 @@ StatusOr<DimensionTables::DeletedDevices> DimensionTables::ForgetDevices(
         c->QueryInt64("DELETE FROM meta.series WHERE id NOT IN (SELECT id FROM dim.series)"));
     rows_[kSeries] -= records;
   }
+  NoteRecords();
   return deleted;
 }
 
 Status DimensionTables::Compact(Connection* c, Log log) {
   const LogSpec& spec = kLogs[log];
+  ForgetNote();
   FW_ASSIGN_OR_RETURN(Transaction transaction, Transaction::Begin(c));
   // seq goes on from its old maximum, so that records keep their order.
   FW_RETURN_IF_ERROR(
@@ -473,6 +530,7 @@ Status DimensionTables::Compact(Connection* c, Log log) {
   FW_ASSIGN_OR_RETURN(rows_[log],
                       c->QueryInt64(fmt::format("SELECT count(*) FROM meta.{}", spec.table)));
   live_[log] = rows_[log];
+  NoteRecords();
   return absl::OkStatus();
 }
 

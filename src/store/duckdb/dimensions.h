@@ -49,9 +49,10 @@ class DimensionTables {
     kLogCount
   };
 
-  // Creates dim.* and fills it from the logs; with `compact`, rewrites logs that are mostly
-  // overwritten records.
-  Status Open(Connection* c, bool compact);
+  // Creates dim.* and fills it from the logs. With `writer`, rewrites logs that are mostly
+  // overwritten records, and keeps beside `path`, the file of `meta`, how many records it should
+  // have. DataLoss where it has fewer: ids would be given twice. "" = that is not asked.
+  Status Open(Connection* c, bool writer, const std::string& path);
 
   // Each call is one transaction in meta.duckdb.
   Status PutEntities(Connection* c, absl::Span<const EntityRecord> records);
@@ -75,6 +76,8 @@ class DimensionTables {
   };
   StatusOr<DroppedBooks> DropBooks(Connection* c, Micros horizon);
   int64_t IntervalRecords() const;
+  // Grows with every record that is written.
+  int64_t RecordsWritten() const;
   // Deletes jobs and job sets, but for the highest id of each; returns how many of each it had.
   struct Deleted {
     int64_t jobs = 0, sets = 0;
@@ -113,6 +116,12 @@ class DimensionTables {
   StatusOr<int64_t> DropEnded(Connection* c, Log log, std::string_view end, Micros horizon)
       FW_REQUIRES(writing_);
   Status Compact(Connection* c, Log log) FW_REQUIRES(writing_);
+  // A kill may come between a change and its note. What is added is noted afterwards, so that the
+  // note never says more than there is; before something is deleted it goes.
+  void ForgetNote() FW_REQUIRES(writing_);
+  void NoteRecords() FW_REQUIRES(writing_);
+  uint64_t Records() const FW_REQUIRES(writing_);  // of all logs, and fields
+  Status CountRecords(Connection* c) FW_REQUIRES(writing_);
   // Notes what Put*() has committed to a log: it is counted now, and joins and views see it.
   Status Written(Connection* c, Log log, size_t records) FW_REQUIRES(writing_);
 
@@ -123,7 +132,8 @@ class DimensionTables {
   // The highest id, where that should have been deleted; 0 = not. It goes when there is a higher
   // one.
   std::array<int32_t, kLogCount> withheld_ FW_GUARDED_BY(writing_){};
-  mutable Mutex fields_mutex_{kFieldsRank};  // held while the pointer is copied
+  std::string path_ FW_GUARDED_BY(writing_);  // "" = no note is kept
+  mutable Mutex fields_mutex_{kFieldsRank};   // held while the pointer is copied
   std::shared_ptr<const Fields> fields_ FW_GUARDED_BY(fields_mutex_) =
       std::make_shared<const Fields>();
 };

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "store/duckdb/file_check.h"
+#include "store/duckdb/hot_damage.h"
 #include "store/duckdb/sealed_files.h"
 #include "store/duckdb/segment.h"
 
@@ -23,7 +24,8 @@ struct Layout {
   // up.
   std::shared_ptr<Segment> staged;
   SealedFiles files;
-  SealedFiles damaged;  // that were among them
+  SealedFiles damaged;         // that were among them
+  std::vector<LostRows> lost;  // of hot files
 
   // Readers see no more of them.
   void SetAside(const SealedFiles& gone) {

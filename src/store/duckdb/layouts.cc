@@ -7,16 +7,14 @@
 #include <system_error>
 #include <utility>
 
+#include "absl/strings/numbers.h"
 #include "base/log.h"
 #include "store/duckdb/attach.h"
+#include "store/duckdb/cat.h"
 #include "store/duckdb/views.h"
 
 namespace flopwatch::store::duck {
-namespace {
-
-// Names of the segments whose files lie in hot/, but for those that have been sealed.
-std::set<std::string> HotSegments(const std::string& directory,
-                                  const std::vector<std::string>& sealed) {
+std::set<std::string> HotSegments(const std::string& directory) {
   std::set<std::string> names;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(directory + "/hot", error)) {
@@ -24,14 +22,11 @@ std::set<std::string> HotSegments(const std::string& directory,
     Micros hour = 0;
     int sequence = 0;
     if (!file.starts_with("seg-") || !file.ends_with(".duckdb")) continue;  // also unfinished ones
-    const std::string name = file.substr(4, file.size() - 4 - 7);
-    if (!Segment::ParseName(name, &hour, &sequence)) continue;
-    if (std::find(sealed.begin(), sealed.end(), name) == sealed.end()) names.insert(name);
+    std::string name = file.substr(4, file.size() - 4 - 7);
+    if (Segment::ParseName(name, &hour, &sequence)) names.insert(std::move(name));
   }
   return names;
 }
-
-}  // namespace
 
 Layouts::Layouts(const std::string& directory, const DimensionTables& dimensions)
     : directory_(directory), dimensions_(dimensions) {}
@@ -45,21 +40,74 @@ Status Layouts::MakeViews(Connection* c, Layout* layout) {
   return CreateViews(c, *layout, dimensions_);
 }
 
+StatusOr<std::shared_ptr<Segment>> Layouts::OpenWhole(Connection* c, const std::string& name,
+                                                      bool read_only) {
+  FW_ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment,
+                      Segment::Open(c, directory_, name, dimensions_, read_only));
+  if (!doubted_) return segment;
+  const Status whole = ReadAllOf(c, segment->alias());
+  if (whole.ok()) return segment;
+  FW_RETURN_IF_ERROR(c->Execute("DETACH " + segment->alias()));
+  return whole;
+}
+
+StatusOr<std::shared_ptr<Segment>> Layouts::OpenSegment(Connection* c, const std::string& name,
+                                                        bool read_only,
+                                                        std::vector<LostRows>* lost) {
+  StatusOr<std::shared_ptr<Segment>> segment = OpenWhole(c, name, read_only);
+  if (!segment.ok() && read_only && absl::IsFailedPrecondition(segment.status())) {
+    LogWarn("{}", std::string(segment.status().message()));
+    return std::shared_ptr<Segment>();
+  }
+  const std::string path = Segment::PathOf(directory_, name);
+  const Status damage = segment.status();
+  if (SaysDamage(damage) && !read_only && CutLog(path, damage))
+    segment = OpenWhole(c, name, read_only);
+  if (!segment.ok() && !SaysDamage(segment.status())) return segment;
+  LostRows missing = {path,
+                      segment.ok() ? (*segment)->missing() : RecordedRows(path).value_or(Extent())};
+  if (segment.ok() && missing.rows.rows == 0 && damage.ok()) {
+    if (!read_only && !RecordedRows(path).has_value())
+      RecordRows(path, (*segment)->Describe().All());
+    return segment;
+  }
+  if (!read_only) {
+    RecordLoss(missing, damage.ok() ? "the file does not have them any more"
+                                    : Cat("it is kept as *.damaged (", MessageOf(damage), ")"));
+    if (segment.ok()) {
+      RecordRows(path, (*segment)->Describe().All());
+    } else {
+      FW_RETURN_IF_ERROR(SetFileAside(path));
+      ForgetRows(path);
+    }
+  } else {
+    LogError("{}: it is damaged, and left out: {}", path, std::string(damage.message()));
+  }
+  lost->push_back(std::move(missing));
+  return segment.ok() ? segment : std::shared_ptr<Segment>();
+}
+
 Status Layouts::Open(Connection* c, bool read_only) {
   FW_ASSIGN_OR_RETURN(LoadedFiles loaded, LoadFiles(c, directory_, read_only));
   auto next = std::make_shared<Layout>();
   next->directory = directory_;
   next->files = std::move(loaded.files);
-  for (const std::string& name : HotSegments(directory_, loaded.sealed_segments)) {
-    StatusOr<std::shared_ptr<Segment>> segment =
-        Segment::Open(c, directory_, name, dimensions_, read_only);
-    if (!segment.ok() && read_only && absl::IsFailedPrecondition(segment.status())) {
-      LogWarn("{}", std::string(segment.status().message()));
-      continue;
-    }
-    FW_RETURN_IF_ERROR(segment.status());
-    next->hot.push_back(*std::move(segment));
+  std::set<std::string> hot = HotSegments(directory_);
+  for (const std::string& name : loaded.sealed_segments) hot.erase(name);
+  next->lost = RecordedLosses(directory_);
+  for (const std::string& name : hot) {
+    FW_ASSIGN_OR_RETURN(std::shared_ptr<Segment> segment,
+                        OpenSegment(c, name, read_only, &next->lost));
+    if (segment != nullptr) next->hot.push_back(std::move(segment));
   }
+  for (LostRows& gone : Vanished(directory_)) {
+    if (!read_only) {
+      RecordLoss(gone, "the file is gone");
+      ForgetRows(gone.path);
+    }
+    next->lost.push_back(std::move(gone));
+  }
+  doubted_ = false;
   FW_RETURN_IF_ERROR(MakeViews(c, next.get()));
   next_file_id_ = std::max(next_file_id_.load(), loaded.next_id);
   MutexLock lock(mutex_);
@@ -98,10 +146,17 @@ Status Layouts::Publish(Connection* c, absl::FunctionRef<void(Layout*)> change, 
   FW_RETURN_IF_ERROR(MakeViews(c, next.get()));
   MutexLock lock(mutex_);
   if (next->staged != nullptr) last_shown_ = next->generation;
+  if (!gone.files.empty() || (gone.segment != nullptr && !gone.segment->in_memory()))
+    ++to_be_deleted_;
   if (gone.segment != nullptr || !gone.files.empty())
     retired_.push_back({next->generation, std::move(gone)});
   layout_ = std::move(next);
   return absl::OkStatus();
+}
+
+uint64_t Layouts::ToBeDeleted() const {
+  MutexLock lock(mutex_);
+  return to_be_deleted_;
 }
 
 Status Layouts::Drop(Connection* c, const Gone& gone) {
@@ -149,6 +204,20 @@ StatusOr<std::shared_ptr<Segment>> Layouts::SegmentFor(Connection* c, Micros arr
     MutexLock lock(mutex_);
     for (const auto& s : layout_->hot) consider(s, !s->Describe().closed);
     for (const Retired& r : retired_) consider(r.what.segment, false);
+    // Nor does it get the name of one that was sealed: a copy of meta.duckdb may still say of that
+    // that it is to be deleted.
+    if (found == nullptr) {
+      const std::string of_hour = "-" + Segment::NameOf(arrival, 0).substr(0, 12);
+      for (const SealedFiles* files : {&layout_->files, &layout_->damaged}) {
+        for (const auto& f : *files) {
+          const size_t at = f->path.rfind(of_hour);
+          int n = 0;
+          if (at != std::string::npos &&
+              absl::SimpleAtoi(f->path.substr(at + of_hour.size(), 4), &n))
+            sequence = std::max(sequence, n);
+        }
+      }
+    }
   }
   if (found != nullptr) return found;
   FW_ASSIGN_OR_RETURN(found, Segment::Open(c, directory_, Segment::NameOf(arrival, sequence + 1),

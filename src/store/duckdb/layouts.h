@@ -10,6 +10,7 @@
 #include <atomic>
 #include <map>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -21,12 +22,18 @@
 
 namespace flopwatch::store::duck {
 
+// Names of the segments whose files lie in hot/.
+std::set<std::string> HotSegments(const std::string& directory);
+
 class Layouts {
  public:
   Layouts(const std::string& directory, const DimensionTables& dimensions);
 
   // Everything from disk, while the engine is being opened: there are no readers.
   Status Open(Connection* c, bool read_only) FW_EXCLUDES(publish_, mutex_);
+
+  // The next Open() reads all hot files whole, and sets aside those that are damaged.
+  void Doubt() { doubted_ = true; }
 
   // What there is now, to look at. Only a reader's layout (Reading) and what the caller otherwise
   // keeps from going are there for longer than this call. A loop over a part takes a copy first
@@ -55,6 +62,8 @@ class Layouts {
   };
   Status Publish(Connection* c, absl::FunctionRef<void(Layout*)> change, Gone gone = {})
       FW_EXCLUDES(publish_, mutex_);
+  // Counts up with what is to be deleted from the disk.
+  uint64_t ToBeDeleted() const FW_EXCLUDES(mutex_);
   // Detaches and deletes what is gone and no reader has. Upkeep alone calls this.
   Status Reclaim(Connection* c) FW_EXCLUDES(mutex_);
 
@@ -90,12 +99,19 @@ class Layouts {
     Gone what;
   };
   Status Drop(Connection* c, const Gone& gone);
+  // Null where it is set aside, or there is nothing in it for a reader. What it has lost is added
+  // to `lost`.
+  StatusOr<std::shared_ptr<Segment>> OpenSegment(Connection* c, const std::string& name,
+                                                 bool read_only, std::vector<LostRows>* lost);
+  StatusOr<std::shared_ptr<Segment>> OpenWhole(Connection* c, const std::string& name,
+                                               bool read_only);
   // CreateViews(), without the files that the engine cannot open.
   Status MakeViews(Connection* c, Layout* layout);
 
   const std::string directory_;
   const DimensionTables& dimensions_;
   std::atomic<int64_t> next_file_id_{1};
+  std::atomic<bool> doubted_{false};
   Mutex publish_ FW_ACQUIRED_BEFORE(mutex_){kPublishRank};  // held from one layout to the next
   mutable Mutex mutex_{kLayoutsRank};
   CondVar changed_;  // a reader has left, or a pause has ended
@@ -104,6 +120,7 @@ class Layouts {
   uint64_t last_shown_ FW_GUARDED_BY(mutex_) = 0;  // the last generation with rows in memory
   bool paused_ FW_GUARDED_BY(mutex_) = false;
   std::vector<Retired> retired_ FW_GUARDED_BY(mutex_);
+  uint64_t to_be_deleted_ FW_GUARDED_BY(mutex_) = 0;
 };
 
 }  // namespace flopwatch::store::duck

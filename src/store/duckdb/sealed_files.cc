@@ -13,6 +13,8 @@
 #include "base/log.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
+#include "store/duckdb/hot_damage.h"
+#include "store/duckdb/meta_copy.h"
 #include "store/duckdb/segment.h"
 
 namespace flopwatch::store::duck {
@@ -108,6 +110,7 @@ Status DeleteFiles(Connection* c, const std::string& directory, const SealedFile
 
 Status DeleteSegment(Connection* c, const std::string& directory, const std::string& name) {
   const std::string path = Segment::PathOf(directory, name);
+  ForgetRows(path);
   FW_RETURN_IF_ERROR(Unlink(path + ".wal"));
   FW_RETURN_IF_ERROR(c->FaultPoint("delete:segment"));
   FW_RETURN_IF_ERROR(Unlink(path));
@@ -180,6 +183,12 @@ StatusOr<LoadedFiles> LoadFiles(Connection* c, const std::string& directory, boo
       f.path = row.Text(0);
       trash.push_back(std::make_shared<const SealedFile>(std::move(f)));
     });
+  }
+  if (trash.empty() && loaded.sealed_segments.empty()) return loaded;
+  if (const Status copied = CopyMeta(c, directory);
+      !copied.ok() && !absl::IsResourceExhausted(copied)) {
+    LogWarn("{}; what is to be deleted stays", std::string(copied.message()));
+    return loaded;
   }
   FW_RETURN_IF_ERROR(DeleteFiles(c, directory, trash));
   for (const std::string& name : loaded.sealed_segments)

@@ -9,6 +9,7 @@
 #include "store/duckdb/application.h"
 #include "store/duckdb/attach.h"
 #include "store/duckdb/cat.h"
+#include "store/duckdb/hot_damage.h"
 #include "store/duckdb/rollup.h"
 #include "store/duckdb/schema.h"
 
@@ -110,22 +111,22 @@ StatusOr<std::shared_ptr<Segment>> Segment::Open(Connection* c, const std::strin
   segment->path_ = directory.empty() ? std::string(kInMemory) : PathOf(directory, name);
   FW_RETURN_IF_ERROR(directory.empty() ? c->Execute(Cat("ATTACH ':memory:' AS ", segment->alias_))
                                        : AttachFile(c, segment->alias_, segment->path_, read_only));
-  const Status migrated =
-      Migrate(c, segment->alias_, segment->path_, SegmentMigrations(), read_only);
-  if (!migrated.ok()) {
-    // A crash right after creation leaves a file without tables: for a reader there is nothing in
-    // it.
-    const Status ignored = c->Execute("DETACH " + segment->alias_);
-    return migrated;
-  }
-  const std::string& alias = segment->alias_;
+  // A crash right after creation leaves a file without tables: for a reader there is nothing in it.
+  Status loaded = Migrate(c, segment->alias_, segment->path_, SegmentMigrations(), read_only);
+  if (loaded.ok()) loaded = segment->Load(c, dimensions);
+  if (loaded.ok()) return segment;
+  const Status ignored = c->Execute("DETACH " + segment->alias_);
+  return loaded;
+}
+
+Status Segment::Load(Connection* c, const DimensionTables& dimensions) {
   SegmentState state;
   const auto fields = dimensions.fields();
   FW_ASSIGN_OR_RETURN(Result columns,
                       c->Query(fmt::format("SELECT table_name, column_name, data_type FROM "
                                            "duckdb_columns() WHERE database_name = {} "
                                            "ORDER BY table_name, column_index",
-                                           QuoteText(alias))));
+                                           QuoteText(alias_))));
   columns.ForEach([&](const Row& row) {
     for (int k = 0; k < kEntityKinds; ++k) {
       if (row.Text(0) != HotTable(static_cast<EntityKind>(k))) continue;
@@ -143,7 +144,7 @@ StatusOr<std::shared_ptr<Segment>> Segment::Open(Connection* c, const std::strin
   const auto measure = [&](std::string_view table, Extent* extent) -> Status {
     FW_ASSIGN_OR_RETURN(
         Result result,
-        c->Query(fmt::format("SELECT count(*), min(ts), max(ts) FROM {}.{}", alias, table)));
+        c->Query(fmt::format("SELECT count(*), min(ts), max(ts) FROM {}.{}", alias_, table)));
     result.ForEach([&](const Row& row) {
       if (row.Int64(0) > 0)
         extent->Add(row.Int64(1), row.Int64(2), static_cast<uint64_t>(row.Int64(0)));
@@ -156,10 +157,21 @@ StatusOr<std::shared_ptr<Segment>> Segment::Open(Connection* c, const std::strin
   }
   FW_RETURN_IF_ERROR(measure("metrics", &state.metrics));
   FW_RETURN_IF_ERROR(measure(kApplicationTable, &state.application));
-  state.last_arrival = segment->hour_;
-  MutexLock lock(segment->mutex_);
-  segment->state_ = std::move(state);
-  return segment;
+  state.last_arrival = hour_;
+  if (!in_memory()) {
+    const Extent all = state.All();
+    const std::optional<Extent> recorded = RecordedRows(path_);
+    if (recorded.has_value() && recorded->rows > all.rows) {
+      // Rows come in order of time but for late ones: those at the end are gone, if any were later.
+      const Micros from = all.rows > 0 && all.max_ts < recorded->max_ts
+                              ? std::max(all.max_ts, recorded->min_ts)
+                              : recorded->min_ts;
+      missing_.Add(from, recorded->max_ts, recorded->rows - all.rows);
+    }
+  }
+  MutexLock lock(mutex_);
+  state_ = std::move(state);
+  return absl::OkStatus();
 }
 
 uint64_t Segment::ValuesToRewrite(EntityKind kind, const std::vector<StoredField>& wanted) const {
@@ -250,6 +262,7 @@ Status Segment::Append(Connection* c, const StagedRows& rows, uint64_t generatio
   state_.metrics.Add(rows.tables[StagedRows::kMetrics].extent());
   state_.application.Add(rows.tables[StagedRows::kApplication].extent());
   state_.last_arrival = std::max(state_.last_arrival, arrival);
+  if (!in_memory()) RecordRows(path_, state_.All());
   return absl::OkStatus();
 }
 

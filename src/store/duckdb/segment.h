@@ -47,6 +47,12 @@ struct SegmentState {
   Extent metrics, application;
   Micros last_arrival = 0;
   bool closed = false;  // takes no more rows
+  Extent All() const {
+    Extent all = metrics;
+    all.Add(application);
+    for (const Table& table : samples) all.Add(table.extent);
+    return all;
+  }
 };
 
 class Segment {
@@ -79,6 +85,8 @@ class Segment {
   void Close();
 
   SegmentState Describe() const;
+  // Rows that it should have and has not, as it was opened; between the times given.
+  const Extent& missing() const { return missing_; }
   const std::string& name() const { return name_; }
   const std::string& alias() const { return alias_; }
   const std::string& path() const { return path_; }
@@ -89,8 +97,11 @@ class Segment {
   static constexpr std::string_view kInMemory = ":memory:";
 
   Segment() = default;
+  // Looks at what is in it.
+  Status Load(Connection* c, const DimensionTables& dimensions) FW_EXCLUDES(mutex_);
   std::string name_, alias_, path_;
   Micros hour_ = 0;
+  Extent missing_;
   mutable Mutex mutex_{kSegmentRank};
   SegmentState state_ FW_GUARDED_BY(mutex_);
 };

@@ -53,10 +53,14 @@ Status Stage::EnsureUp() {
 Status Stage::EnsureUpInTurn() {
   if (!engine_.needs_restart()) return absl::OkStatus();
   if (engine_.epoch() > 0) LogWarn("store {}: opening it again after an error", options_.directory);
-  return engine_.Restart([&](Connection* c) FW_REQUIRES(mutex_) -> Status {
+  const auto open = [&](Connection* c) FW_REQUIRES(mutex_) -> Status {
     FW_RETURN_IF_ERROR(open_(c));
     return options_.read_only ? ReplayForReading(c) : Replay(c);
-  });
+  };
+  const Status up = engine_.Restart(open);
+  if (!SaysDamage(up)) return up;
+  layouts_.Doubt();
+  return engine_.Restart(open);
 }
 
 Status Stage::Write(std::string_view doing, Engine::Use use, Engine::Work work,

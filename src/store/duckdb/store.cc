@@ -16,6 +16,7 @@
 #include "store/duckdb/directory_copy.h"
 #include "store/duckdb/gpu_rows.h"
 #include "store/duckdb/insert.h"
+#include "store/duckdb/meta_copy.h"
 #include "store/duckdb/raw_sums.h"
 #include "store/duckdb/schema.h"
 #include "store/duckdb/usage.h"
@@ -154,10 +155,8 @@ StatusOr<std::unique_ptr<DuckDbStore>> DuckDbStore::Open(Options options) {
   // A new one would give the numbers of the old GPUs and jobs to new ones.
   if (!options.read_only && FileBytes(MetaPath(directory)) == 0 && HasRows(directory)) {
     return DataLoss(
-        "{} has rows and no meta.duckdb, which has the names of their GPUs and jobs: restore it "
-        "and "
-        "its .wal from a backup; without one keep this directory and start with another",
-        directory);
+        "{} has rows and no meta.duckdb, which has the names of their GPUs and jobs: {}", directory,
+        WayBack(directory));
   }
   if (!options.read_only) {  // what a killed process left
     for (const auto& entry : fs::directory_iterator(SpillPath(directory), error))
@@ -177,7 +176,11 @@ Status DuckDbStore::SetUp(Connection* c) {
   FW_RETURN_IF_ERROR(RegisterInsert(c));
   FW_RETURN_IF_ERROR(AttachFile(c, "meta", meta_path_, read_only));
   FW_RETURN_IF_ERROR(Migrate(c, "meta", meta_path_, MetaMigrations(), read_only));
-  FW_RETURN_IF_ERROR(Annotate(dimensions_.Open(c, !read_only), "reading " + meta_path_));
+  if (const Status s = dimensions_.Open(c, !read_only, meta_path_); absl::IsDataLoss(s)) {
+    return DataLoss("{}: {}: {}", meta_path_, MessageOf(s), WayBack(options_.directory));
+  } else {
+    FW_RETURN_IF_ERROR(Annotate(s, "reading " + meta_path_));
+  }
   return layouts_.Open(c, read_only);
 }
 
@@ -313,6 +316,10 @@ auto DuckDbStore::Read(F&& f) {
         if (interrupted && tries < kTries) continue;
       }
     }
+    if (SaysDamage(StatusOf(answer))) {
+      layouts_.Doubt();
+      engine_.RequireRestart();
+    }
     const bool down = engine_.needs_restart() || engine_.epoch() != *epoch;
     if (!down || tries == kTries) return answer;
   }
@@ -445,6 +452,10 @@ StoreStats DuckDbStore::stats() const {
     if (f->table == "samples") all.Add(f->min_ts, f->max_ts, f->rows);
   }
   Extent damaged;
+  for (const LostRows& lost : now->lost) {
+    ++stats.damaged_files;
+    damaged.Add(lost.rows);
+  }
   for (const SealedFiles* files : {&now->files, &now->damaged}) {
     for (const auto& f : *files) {
       if (!IsKnownDamaged(*f)) continue;
@@ -457,6 +468,7 @@ StoreStats DuckDbStore::stats() const {
     stats.damaged_from = damaged.min_ts;
     stats.damaged_to = damaged.max_ts;
   }
+  stats.meta_copied = MetaCopiedAt(options_.directory);
   stats.rolled_up_to_arrival = upkeep_.rolled_up_to();
   stats.application_kept = options_.hour_retention;
   stats.retention = upkeep_.retention();

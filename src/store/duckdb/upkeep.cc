@@ -7,6 +7,8 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "store/duckdb/application.h"
+#include "store/duckdb/attach.h"
+#include "store/duckdb/meta_copy.h"
 
 namespace flopwatch::store::duck {
 namespace {
@@ -73,15 +75,63 @@ Status Upkeep::Begin(std::string_view doing) {
   return absl::OkStatus();
 }
 
+Status Upkeep::Doubted(Status status) {
+  if (SaysDamage(status)) {
+    layouts_.Doubt();
+    engine_.RequireRestart();
+  }
+  return status;
+}
+
 Status Upkeep::Beside(Engine::Work work) {
-  return engine_.Write(doing_, Engine::Use::kUpkeep, work, epoch_);
+  return Doubted(engine_.Write(doing_, Engine::Use::kUpkeep, work, epoch_));
 }
 
 Status Upkeep::InTurn(Engine::Work work) {
-  return stage_.Write(doing_, Engine::Use::kUpkeep, work, epoch_);
+  return Doubted(stage_.Write(doing_, Engine::Use::kUpkeep, work, epoch_));
+}
+
+Status Upkeep::CopyMeta() {
+  // Taken before: what is written meanwhile may be in the copy or not.
+  const Copied now = {.again = Monotonic() + kCopyMetaEvery,
+                      .fields = dimensions_.fields()->size(),
+                      .written = dimensions_.RecordsWritten(),
+                      .to_be_deleted = layouts_.ToBeDeleted()};
+  const StatusOr<uint64_t> free = FreeDiskBytes(options_.directory);
+  const uint64_t needed = FileBytes(meta_path_) + WalBytes(meta_path_) + kCheckpointReserveBytes;
+  const Status made =
+      free.ok() && *free < needed
+          ? ResourceExhausted("copying meta.duckdb: the disk has too little room")
+          : Beside([&](Connection* c) { return duck::CopyMeta(c, options_.directory); });
+  if (made.ok()) {
+    copied_ = now;
+    forgotten_since_copy_ = false;
+  } else {
+    LogWarn("{}; were meta.duckdb lost, the way back is the copy of {}",
+            std::string(made.message()), FormatTime(MetaCopiedAt(options_.directory)));
+  }
+  return made;
+}
+
+Status Upkeep::CopyMetaIfOwed() {
+  if (!forgotten_since_copy_ && layouts_.ToBeDeleted() == copied_.to_be_deleted)
+    return absl::OkStatus();
+  const Status made = CopyMeta();
+  if (!absl::IsResourceExhausted(made)) return made;
+  copied_.to_be_deleted = layouts_.ToBeDeleted();
+  forgotten_since_copy_ = false;
+  return absl::OkStatus();
+}
+
+void Upkeep::CopyMetaIfDue() {
+  const bool changed = dimensions_.RecordsWritten() != copied_.written;
+  if (dimensions_.fields()->size() == copied_.fields && !(changed && Monotonic() >= copied_.again))
+    return;
+  if (!CopyMeta().ok()) copied_.again = Monotonic() + kCopyMetaEvery;
 }
 
 Status Upkeep::Reclaim() {
+  if (!CopyMetaIfOwed().ok()) return absl::OkStatus();  // the next call tries again
   return Beside([&](Connection* c) { return layouts_.Reclaim(c); });
 }
 
@@ -277,6 +327,7 @@ Status Upkeep::Seal(Micros now) {
   FW_RETURN_IF_ERROR(MergeRollupDays(now));
   FW_RETURN_IF_ERROR(MergeRawDays(now));
   FW_RETURN_IF_ERROR(CheckFiles(kCheckedPerCall));
+  CopyMetaIfDue();
   return Reclaim();
 }
 
@@ -427,6 +478,8 @@ Status Upkeep::ForgetJobs(const jobs::Forgotten& forgotten) {
     FW_ASSIGN_OR_RETURN(gone, dimensions_.ForgetJobs(c, forgotten));
     return absl::OkStatus();
   }));
+  forgotten_since_copy_ |= gone.jobs + gone.sets > 0;
+  FW_RETURN_IF_ERROR(CopyMetaIfOwed());  // before their ids are others'
   if (gone.jobs + gone.sets > 0)
     LogInfo("retention: {} jobs and {} job sets are gone, which nothing has named for long",
             gone.jobs, gone.sets);
@@ -453,6 +506,8 @@ Status Upkeep::ForgetDevices(const ForgottenDevices& forgotten) {
     FW_ASSIGN_OR_RETURN(gone, dimensions_.ForgetDevices(c, forgotten));
     return absl::OkStatus();
   }));
+  forgotten_since_copy_ |= gone.entities + gone.models + gone.series > 0;
+  FW_RETURN_IF_ERROR(CopyMetaIfOwed());  // before their ids are others'
   if (gone.entities + gone.models + gone.series > 0)
     LogInfo(
         "retention: {} GPUs, instances and parts of nodes, {} models and {} series are gone, "
@@ -473,6 +528,8 @@ Status Upkeep::ForgetClaims(absl::Span<const int32_t> claims) {
     FW_ASSIGN_OR_RETURN(gone, dimensions_.ForgetClaims(c, claims));
     return absl::OkStatus();
   }));
+  forgotten_since_copy_ |= gone > 0;
+  FW_RETURN_IF_ERROR(CopyMetaIfOwed());  // before their ids are others'
   if (gone > 0)
     LogInfo("retention: {} claims of applications are gone, of which no sample is kept", gone);
   MutexLock counts(retention_mutex_);

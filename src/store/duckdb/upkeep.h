@@ -47,6 +47,9 @@ inline constexpr Micros kIntervalSweep = kMicrosPerHour;
 // Segments of an hour that begins so much later than now are sealed as well: a clock was ahead, and
 // they would stay hot until their time comes.
 inline constexpr Micros kSealAhead = 2 * kMicrosPerHour;
+// How old the copy of the describing tables becomes, by the monotonic clock, where nothing is
+// deleted. New fields do not wait for it: without them nobody knows what a column's numbers mean.
+inline constexpr Micros kCopyMetaEvery = 10 * kMicrosPerMinute;
 // By so much a row may be younger than the last sight of its job that is known: it is told on once
 // a minute and a day.
 inline constexpr Micros kSeenLate = kMicrosPerDay;
@@ -76,6 +79,8 @@ class Upkeep {
   // A step beside appends, and one between them.
   Status Beside(Engine::Work work) FW_REQUIRES(mutex_);
   Status InTurn(Engine::Work work) FW_REQUIRES(mutex_);
+  // Where a file turns out to be damaged, the store is opened again without it.
+  Status Doubted(Status status) FW_REQUIRES(mutex_);
 
   Status RollUpSegment(Connection* c, const Segment& segment) FW_REQUIRES(mutex_);
   Status SealSegment(const std::shared_ptr<Segment>& segment) FW_REQUIRES(mutex_);
@@ -90,6 +95,11 @@ class Upkeep {
   Status Replace(const std::vector<SealedFile>& added, const Layouts::Gone& gone)
       FW_REQUIRES(mutex_);
   Status Reclaim() FW_REQUIRES(mutex_);
+  Status CopyMeta() FW_REQUIRES(mutex_);
+  // Where something has gone, or is to go, that the last copy names. An error: it must stay, and
+  // its ids nobody else's. But a disk that is full must be freed, whatever becomes of the copy.
+  Status CopyMetaIfOwed() FW_REQUIRES(mutex_);
+  void CopyMetaIfDue() FW_REQUIRES(mutex_);
   // Looks at sealed files that nobody has looked at for long, so many bytes a call; readers see no
   // more of those that are damaged.
   Status CheckFiles(uint64_t bytes) FW_REQUIRES(mutex_);
@@ -125,6 +135,15 @@ class Upkeep {
   Micros newest_at_open_ FW_GUARDED_BY(mutex_) = 0;
   Micros kept_mark_ FW_GUARDED_BY(mutex_) = 0;  // on disk
   bool said_waiting_ FW_GUARDED_BY(mutex_) = false;
+  // What of meta.duckdb its copy has, as they count it themselves.
+  struct Copied {
+    Micros again = std::numeric_limits<Micros>::min();  // monotonic
+    size_t fields = 0;
+    int64_t written = -1;
+    uint64_t to_be_deleted = 0;
+  };
+  Copied copied_ FW_GUARDED_BY(mutex_);
+  bool forgotten_since_copy_ FW_GUARDED_BY(mutex_) = false;
   std::atomic<Micros> rolled_up_to_{0};
   mutable Mutex retention_mutex_{kRetentionRank};
   RetentionStats retention_ FW_GUARDED_BY(retention_mutex_);

@@ -304,7 +304,7 @@ std::vector<std::string> DescribingViews() {
       Cat("CREATE OR REPLACE VIEW fields AS SELECT column_name AS field, unit, ", kind_of_field,
           ", help FROM meta.fields"),
       "CREATE OR REPLACE VIEW sealed_files AS SELECT tbl AS \"table\", path, rows, bytes, min_ts, "
-      "max_ts, hash FROM meta.files",
+      "max_ts, min_entity, max_entity, hash FROM meta.files",
   };
 }
 
