@@ -33,15 +33,20 @@ bool IsOwnPage(std::string_view url, std::optional<std::string_view> host) {
   return EqualsIgnoringCase(page.substr(0, page.find('/')), *host);
 }
 
-// Checks what a browser says of where a request is from. Programs send no Origin and any Host.
+// Checks what a browser says of where a request is from. Programs send no Origin and any Host. A
+// browser that says nothing (plain http, no referrer) may be at any page.
 Status CheckOrigin(const Request& request) {
   const auto host = request.Header("host");
   const auto site = request.Header("sec-fetch-site");
   bool other = site.has_value() && *site != "same-origin" && *site != "none";
+  bool said = site.has_value();
   for (const std::string_view name : {"origin", "referer"}) {
-    if (const auto page = request.Header(name)) other = other || !IsOwnPage(*page, host);
+    const auto page = request.Header(name);
+    said = said || page.has_value();
+    other = other || (page.has_value() && !IsOwnPage(*page, host));
   }
-  if (!other) return absl::OkStatus();
+  const bool browser = request.Header("user-agent").value_or("").starts_with("Mozilla/");
+  if (!other && (said || !browser)) return absl::OkStatus();
   return PermissionDenied(
       "a page of another site may not send this: ask from a page of this server, "
       "or with a program");

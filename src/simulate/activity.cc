@@ -209,6 +209,17 @@ const MigProfile* Activity::MigOf(int32_t lane) const {
   return &mig.layout[lane - mig.first_lane];
 }
 
+std::span<const BoardError> Activity::BoardErrors(int32_t gpu) const {
+  const auto own = std::ranges::equal_range(board_errors_, gpu, {}, &BoardError::gpu);
+  return {own.begin(), own.end()};
+}
+
+const PlantedIncident* Activity::ReportedWrong(int32_t job) const {
+  const int32_t index = PlantedIn(job);
+  if (index < 0 || GroupOf(planted_[index].kind) != IncidentGroup::kReported) return nullptr;
+  return &planted_[index];
+}
+
 size_t Activity::memory_bytes() const {
   return phases_.capacity() * sizeof(Phase) + programs_.capacity() * sizeof(Program) +
          stints_.capacity() * sizeof(Stint) + lane_begin_.capacity() * 4 +

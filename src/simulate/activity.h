@@ -189,6 +189,14 @@ struct PlantedIncident {
   double scatter = 0;
 };
 
+// An error that a board tells of from a moment on.
+struct BoardError {
+  int32_t gpu = 0;
+  int32_t at = 0;   // seconds of the window; negative: before it
+  int32_t xid = 0;  // 0 = none
+  bool uncorrectable = false;
+};
+
 class Activity {
  public:
   // Gives every job its program and level. Consumes nothing but the plan; deterministic.
@@ -227,6 +235,10 @@ class Activity {
     return host_limit_mw_.empty() ? 0 : host_limit_mw_[host];
   }
   const std::vector<PlantedIncident>& planted() const { return planted_; }
+  // Those of a GPU, in order of time.
+  std::span<const BoardError> BoardErrors(int32_t gpu) const;
+  // What goes wrong with the numbers that a job reports; null = nothing.
+  const PlantedIncident* ReportedWrong(int32_t job) const;
   // Where in planted() a job's own incident stands; -1 = it has none.
   int32_t PlantedIn(int32_t job) const { return planted_in_.empty() ? -1 : planted_in_[job]; }
   size_t memory_bytes() const;
@@ -248,8 +260,9 @@ class Activity {
   // With --incidents alone.
   std::vector<Effect> effects_;
   std::vector<PlantedIncident> planted_;
-  std::vector<int32_t> planted_in_;     // by job
-  std::vector<int32_t> host_limit_mw_;  // power limit of a host's GPUs; 0 = the boards' own
+  std::vector<int32_t> planted_in_;       // by job
+  std::vector<BoardError> board_errors_;  // by GPU and time
+  std::vector<int32_t> host_limit_mw_;    // power limit of a host's GPUs; 0 = the boards' own
 };
 
 }  // namespace flopwatch::simulate

@@ -171,6 +171,8 @@ class ActivityBuilder {
   bool PlantStraggler(IncidentKind kind, const Candidate& c, int32_t i, Draws* draws);
   bool PlantDrop(IncidentKind kind, const Candidate& c, int32_t i, Draws* draws);
   bool PlantIdle(IncidentKind kind, const Candidate& c, Draws* draws);
+  bool PlantBoard(IncidentKind kind, const Candidate& c, int32_t i, Draws* draws);
+  bool PlantReported(IncidentKind kind, const Candidate& c, Draws* draws);
   // When GPUs are held idle; false: the job has no room for it.
   bool IdleTime(IncidentKind kind, const Candidate& c, Draws* draws, int32_t* from,
                 int32_t* to) const;

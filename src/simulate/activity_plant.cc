@@ -137,7 +137,9 @@ void ActivityBuilder::Take(int32_t job, int32_t index) {
 }
 
 bool ActivityBuilder::Plant(IncidentKind kind, const Candidate& c, int32_t i) {
-  if (!IsFree(c.job)) return false;
+  // A board's errors leave the job as it is, whatever else befalls it.
+  const bool board = GroupOf(kind) == IncidentGroup::kBoard;
+  if (!board && !IsFree(c.job)) return false;
   Draws draws(Key(seed_, Purpose::kIncident, plan_.jobs[c.job].number,
                   (4ull << 40) + static_cast<uint64_t>(kind)));
   bool planted = false;
@@ -148,11 +150,17 @@ bool ActivityBuilder::Plant(IncidentKind kind, const Candidate& c, int32_t i) {
     case IncidentGroup::kDrop:
       planted = PlantDrop(kind, c, i, &draws);
       break;
+    case IncidentGroup::kBoard:
+      planted = PlantBoard(kind, c, i, &draws);
+      break;
+    case IncidentGroup::kReported:
+      planted = PlantReported(kind, c, &draws);
+      break;
     default:
       planted = PlantIdle(kind, c, &draws);
       break;
   }
-  if (planted) Take(c.job, static_cast<int32_t>(a_.planted_.size()) - 1);
+  if (planted && !board) Take(c.job, static_cast<int32_t>(a_.planted_.size()) - 1);
   return planted;
 }
 
@@ -307,6 +315,73 @@ bool ActivityBuilder::PlantIdle(IncidentKind kind, const Candidate& c, Draws* dr
     HoldIdle(kind, c.job, from, to, draws->Next());
   }
   a_.planted_.push_back(std::move(p));
+  return true;
+}
+
+bool ActivityBuilder::PlantBoard(IncidentKind kind, const Candidate& c, int32_t i, Draws* draws) {
+  using enum IncidentKind;
+  constexpr int32_t kApplication[] = {31, 13, 43, 45}, kMemory[] = {48, 63, 94, 64, 95},
+                    kGsp[] = {119, 120}, kOld[] = {79, 48, 31, 74};
+  constexpr int32_t kMargin = 600;  // of the job's time, at either end
+  const JobInfo& info = jobs_[c.job];
+  const auto pick = [i](std::span<const int32_t> codes) {
+    return codes[static_cast<size_t>(i) % codes.size()];
+  };
+  BoardError error;
+  const int32_t lane = LaneOf(info, static_cast<int>(draws->Below(info.placements)));
+  error.gpu = a_.GpuOf(lane);
+  error.at = info.from + kMargin +
+             static_cast<int32_t>((info.to - info.from - 2 * kMargin) * draws->Unit());
+  error.xid = kind == kXidApplication ? pick(kApplication)
+              : kind == kXidMemory    ? pick(kMemory)
+              : kind == kXidLink      ? 74
+              : kind == kXidBus       ? 79
+              : kind == kXidGsp       ? pick(kGsp)
+              : kind == kXidOld       ? pick(kOld)
+                                      : 0;
+  error.uncorrectable = kind == kEccDouble || error.xid == 48 || error.xid == 95;
+  // The code of a natural event would be taken for it, and a second one of its own.
+  for (const XidEvent& x : plan_.xids)
+    if (x.gpu == error.gpu) return false;
+  for (const BoardError& other : a_.board_errors_)
+    if (other.gpu == error.gpu) return false;
+  int32_t told = error.at;
+  if (kind == kXidOld) {
+    error.at = -3600;
+    error.uncorrectable = false;
+    told = 0;
+  }
+  a_.board_errors_.push_back(error);
+  a_.planted_.push_back({kind,
+                         c.job,
+                         plan_.jobs[c.job].workflow,
+                         told,
+                         told,
+                         static_cast<double>(error.xid),
+                         {lane}});
+  return true;
+}
+
+bool ActivityBuilder::PlantReported(IncidentKind kind, const Candidate& c, Draws* draws) {
+  using enum IncidentKind;
+  constexpr int32_t kLeastBefore = 4500;  // reports enough to know what is usual
+  const JobInfo& info = jobs_[c.job];
+  const int32_t window = info.to - info.from;
+  const int32_t lasts = kind == kLossOnce        ? 1
+                        : kind == kLossNotFinite ? 1800 + static_cast<int32_t>(draws->Below(3600))
+                                                 : 900 + static_cast<int32_t>(draws->Below(1800));
+  if (a_.reported_[c.job].mfu <= 0 || window < kLeastBefore + lasts + 900) return false;
+  const int32_t from = info.from + kLeastBefore +
+                       static_cast<int32_t>((window - kLeastBefore - lasts - 600) * draws->Unit());
+  // While it steps all the time: who reports nothing reports nothing wrong.
+  if (UsualOf(c.job, from, from + std::max(lasts, 600)).busy_s < .9 * std::max(lasts, 600) ||
+      UsualOf(c.job, info.from, from).busy_s < kLeastBefore / 2)
+    return false;
+  const double times = kind == kLossSpike ? 1.5 + 2 * draws->Unit() : 15 + 40 * draws->Unit();
+  a_.planted_.push_back({kind, c.job, plan_.jobs[c.job].workflow, from, from + lasts, times});
+  a_.planted_.back().sign = kind != kLossNotFinite && kind != kLossOnce ? ""
+                            : draws->Below(3) == 0                      ? "infinite"
+                                                                        : "nan";
   return true;
 }
 
@@ -486,6 +561,8 @@ void ActivityBuilder::LimitPower() {
 
 // Once the stints are there: what the runs before a change differed by, and the events.
 void ActivityBuilder::FinishPlanted() {
+  std::ranges::sort(a_.board_errors_, {},
+                    [](const BoardError& e) { return std::pair(e.gpu, e.at); });
   std::map<int32_t, const Stint*> first;
   for (const Stint& s : a_.stints_)
     if (s.rank == 0 && (!first.contains(s.job) || s.from < first[s.job]->from)) first[s.job] = &s;
@@ -514,7 +591,8 @@ void ActivityBuilder::FinishPlanted() {
     }
     TruthEvent e{TruthKind::kPlanted, p.from, p.to, p.job, p.workflow};
     if (p.lanes.size() == 1) e.gpu = a_.GpuOf(p.lanes.front());
-    if (group == IncidentGroup::kStraggler) e.host = a_.HostOf(p.lanes.front());
+    if (group == IncidentGroup::kStraggler || group == IncidentGroup::kBoard)
+      e.host = a_.HostOf(p.lanes.front());
     e.size = p.size;
     e.planted = static_cast<int32_t>(i);
     a_.events_.push_back(e);

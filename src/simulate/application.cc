@@ -177,8 +177,26 @@ class Walk {
     (*out)[ApplicationField::kGradNorm] =
         (.25 + 2.5 * std::pow(1 + static_cast<double>(step_) / 50, -.5)) *
         std::exp(.12 * draws.Normal());
+    Spoil(end, out);
     last_ = end;
     begun_ = now_;
+  }
+
+  // What was planted of the job's own numbers.
+  void Spoil(double end, ApplicationSample* out) {
+    using enum IncidentKind;
+    const PlantedIncident* const p = m_.activity->ReportedWrong(a_.job);
+    if (p == nullptr || end < p->from) return;
+    double& loss = *(*out)[ApplicationField::kLoss];
+    const double bad = p->sign == "infinite" ? std::numeric_limits<double>::infinity()
+                                             : std::numeric_limits<double>::quiet_NaN();
+    if (p->kind == kLossOnce) {
+      if (!std::exchange(spoilt_, true)) loss = p->sign == "infinite" ? loss * p->size : bad;
+    } else if (end < p->to) {
+      if (p->kind == kLossNotFinite) loss = bad;
+      if (p->kind == kLossSpike) loss *= p->size;
+      if (p->kind == kGradNorm) *(*out)[ApplicationField::kGradNorm] *= p->size;
+    }
   }
 
   // An exporter of gauges goes on while the loop waits: no step, no tokens.
@@ -200,6 +218,7 @@ class Walk {
   size_t at_ = 0;
   double now_ = 0, begun_ = 0, last_ = 0;
   int64_t step_ = 0;
+  bool spoilt_ = false;  // by what happens once
 };
 
 }  // namespace

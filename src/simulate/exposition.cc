@@ -82,11 +82,13 @@ int64_t IdleEnergyMj(const GpuTraits& traits, int32_t gpu, int32_t t) {
          static_cast<int64_t>(traits.idle_mw) * t;
 }
 
-// 0: none so far.
-int64_t LastXid(const Plan& plan, int32_t gpu, int32_t t) {
+// 0: none so far. No board has both kinds.
+int64_t LastXid(const Fleet::Model& m, int32_t gpu, int32_t t) {
   int64_t code = 0;
-  auto it = std::ranges::lower_bound(plan.xids, gpu, {}, &XidEvent::gpu);
-  for (; it != plan.xids.end() && it->gpu == gpu && it->at <= t; ++it) code = it->code;
+  auto it = std::ranges::lower_bound(m.plan.xids, gpu, {}, &XidEvent::gpu);
+  for (; it != m.plan.xids.end() && it->gpu == gpu && it->at <= t; ++it) code = it->code;
+  for (const BoardError& e : m.activity->BoardErrors(gpu))
+    if (e.at <= t && e.xid != 0) code = e.xid;
   return code;
 }
 
@@ -289,6 +291,8 @@ void CountErrors(const Fleet::Model& m, int32_t lane, int32_t gpu, int32_t t, Va
   v[kEccSbe] = ecc / 3600 + background(21ull << 40, 30, 100);
   v[kLinkErrors] = errors / 3600 + background(22ull << 40, 25, 140);
   v[kLinkRecoveries] = recoveries / 3600 + background(23ull << 40, 6, 4);
+  for (const BoardError& e : m.activity->BoardErrors(gpu))
+    v[kEccDbe] += e.uncorrectable && e.at <= t;
 }
 
 }  // namespace
@@ -332,7 +336,7 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
   const auto dither = static_cast<int64_t>(h2 >> 20 & 8191) * 10000 >> 13;
   v[kUtilPct] = std::min<int64_t>(100, (ratio(delta.util_us) + dither) / 10000);
   v[kZero] = 0;
-  v[kXid] = LastXid(m.plan, gpu, t);
+  v[kXid] = LastXid(m, gpu, t);
   int64_t total = mig != nullptr ? mig->fb_mib : model.fb_total_mib;
   v[kFbReserved] = total / 120;
   v[kFbUsed] = holder != nullptr && !holder->unused
@@ -352,7 +356,7 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
   if (busy && OddJobOfHolder(m, at) == OddJob::kMemory)
     v[kDramPpm] = v[kSmPpm] * static_cast<int64_t>(850 + (own & 63)) / 1000;
   if (m.options.fields > 20 || m.planting.any()) ReadMore(m, at, &v);
-  v[kLinkErrors] = v[kLinkRecoveries] = 0;
+  v[kLinkErrors] = v[kLinkRecoveries] = v[kEccDbe] = 0;
   if (!m.planting.any()) return;
   Vary(m, at, &v);
   CountErrors(m, lane, gpu, t, &v);

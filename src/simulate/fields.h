@@ -60,6 +60,7 @@ enum Value : uint8_t {
   // 0 without incidents.
   kLinkErrors,
   kLinkRecoveries,
+  kEccDbe,
   kValueCount,
 };
 using Values = std::array<int64_t, kValueCount>;

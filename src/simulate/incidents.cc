@@ -43,9 +43,20 @@ constexpr KindRow kKinds[] = {
     {"hung", "hung", "a job waits in a collective until it ends"},
     {"idle_after_last_output", "after_last_output", "a job's work is done, and it holds on"},
     {"idle_unused_gpu", "unused_gpu", "some GPUs of a job are never touched"},
+    {"xid_application", "application", "a GPU tells XID 13, 31, 43 or 45"},
+    {"xid_memory", "memory", "... 48, 63, 64, 94 or 95, with uncorrectable errors for 48 and 95"},
+    {"xid_link", "link", "... 74"},
+    {"xid_bus", "bus", "... 79"},
+    {"xid_gsp", "gsp", "... 119 or 120"},
+    {"ecc_double", "ecc_double", "a GPU counts an uncorrectable memory error, without an XID"},
+    {"xid_old", "old", "a GPU shows a code of before the simulated time: no news"},
+    {"loss_not_finite", "not_finite", "a job reports a loss that is NaN or infinite, for long"},
+    {"loss_spike", "spike", "... a loss far above its own, for minutes"},
+    {"grad_norm", "grad_norm", "... gradients of many times their norm, for minutes"},
+    {"loss_once", "once", "... one loss that is NaN or far off, alone: no harm"},
 };
 static_assert(std::size(kKinds) == kIncidentKinds);
-static_assert(static_cast<size_t>(IncidentKind::kIdleUnusedGpu) + 1 == kIncidentKinds);
+static_assert(static_cast<size_t>(IncidentKind::kLossOnce) + 1 == kIncidentKinds);
 
 const KindRow& RowOf(IncidentKind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
@@ -56,7 +67,9 @@ IncidentGroup GroupOf(IncidentKind kind) {
   if (kind < IncidentKind::kDropTensor) return IncidentGroup::kRegression;
   if (kind < IncidentKind::kChangeGpus) return IncidentGroup::kDrop;
   if (kind < IncidentKind::kIdleNoProcess) return IncidentGroup::kChange;
-  return IncidentGroup::kIdle;
+  if (kind < IncidentKind::kXidApplication) return IncidentGroup::kIdle;
+  if (kind < IncidentKind::kLossNotFinite) return IncidentGroup::kBoard;
+  return IncidentGroup::kReported;
 }
 
 Family FamilyOf(IncidentKind kind) {

@@ -44,10 +44,31 @@ enum class IncidentKind : uint8_t {
   kHung,
   kIdleAfterLastOutput,
   kIdleUnusedGpu,
+  // A board says so; the job on it goes on.
+  kXidApplication,
+  kXidMemory,
+  kXidLink,
+  kXidBus,
+  kXidGsp,
+  kEccDouble,
+  kXidOld,
+  // What a job says of its training goes wrong.
+  kLossNotFinite,
+  kLossSpike,
+  kGradNorm,
+  kLossOnce,
 };
-inline constexpr size_t kIncidentKinds = 26;
+inline constexpr size_t kIncidentKinds = 37;
 
-enum class IncidentGroup : uint8_t { kStraggler, kRegression, kDrop, kChange, kIdle };
+enum class IncidentGroup : uint8_t {
+  kStraggler,
+  kRegression,
+  kDrop,
+  kChange,
+  kIdle,
+  kBoard,
+  kReported
+};
 IncidentGroup GroupOf(IncidentKind kind);
 // The counters by which a loss shows: of regressions and drops alone.
 enum class Family : uint8_t { kTensor, kClock, kDuty, kMemory, kNetwork };

@@ -50,6 +50,8 @@ class Planter {
         const IncidentGroup group = GroupOf(kind);
         if (group == IncidentGroup::kRegression || group == IncidentGroup::kChange)
           AddRecurring(kind, i);
+        else if (group == IncidentGroup::kBoard)
+          continue;                         // any job will do
         else if (room_[kind] * 4 <= i * 5)  // some of them meet something else
           room_[kind] += AddHost(kind);
       }
@@ -196,9 +198,11 @@ class Planter {
   int AddHost(IncidentKind kind) {
     Draws draws(Key(seed_, Purpose::kIncident, 1 + out_.workflows.size(), tries_++));
     const bool idle = GroupOf(kind) == IncidentGroup::kIdle;
+    const bool is_long = idle || GroupOf(kind) == IncidentGroup::kReported;
     Rhythm r;
-    r.duration = idle ? std::min(9000 + static_cast<int32_t>(draws.Below(5400)), horizon_ * 2 / 5)
-                      : std::clamp(horizon_ / 10, 3600, 6000);
+    r.duration = is_long
+                     ? std::min(9000 + static_cast<int32_t>(draws.Below(5400)), horizon_ * 2 / 5)
+                     : std::clamp(horizon_ / 10, 3600, 6000);
     r.runs = std::min(kRunsOfHost, static_cast<int>(horizon_ / (1.25 * r.duration)));
     if (r.runs < 1 || r.duration < kShortestRun) return 0;
     r.spacing = (horizon_ - 1.2 * r.duration - 600) / std::max(1.0, r.runs - .3);

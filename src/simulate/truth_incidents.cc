@@ -196,8 +196,10 @@ void TellPlanted(const Fleet::Model& m, int32_t index, EventTruth* out) {
   else if (p.kind == IncidentKind::kStragglerHost)
     out->entity = out->node;
   else
-    out->entity =
-        out->gpus.size() == 1 && group == IncidentGroup::kStraggler ? out->gpus[0] : out->job;
+    out->entity = out->gpus.size() == 1 &&
+                          (group == IncidentGroup::kStraggler || group == IncidentGroup::kBoard)
+                      ? out->gpus[0]
+                      : out->job;
   out->sign = p.sign;
   out->run = p.run;
   out->runs_before = p.runs_before;

@@ -82,6 +82,8 @@ for headers, status in (({"Sec-Fetch-Site": "cross-site"}, 403),
                         ({"Sec-Fetch-Site": "same-site"}, 403),
                         ({"Origin": "http://evil.example"}, 403), ({"Origin": "null"}, 403),
                         ({"Referer": "http://evil.example/a"}, 403),
+                        ({"User-Agent": "Mozilla/5.0 (X11)"}, 403),
+                        ({"User-Agent": "Mozilla/5.0 (X11)", "Referer": own + "/"}, 200),
                         ({"Referer": own + "/sql", "Sec-Fetch-Site": "same-origin"}, 200),
                         ({"Sec-Fetch-Site": "none"}, 200)):
     got = ask(server, "SELECT 1", headers)[0]

@@ -39,6 +39,7 @@ INTERVAL = 30
 ROUND = 15
 MINUTE = 60
 WINDOW = 5 * MINUTE      # quantities of jobs are over it
+REPORTS = 8 * MINUTE     # five reports of a job, one to each minute and more
 NO_DATA = 15 * MINUTE    # a subject that is gone is resolved after it
 LONGEST_KEEP = 60 * MINUTE
 START = "2026-11-02T00:00:00Z"
@@ -48,7 +49,12 @@ IDLE = ["idle_no_process", "idle_no_work", "idle_after_last_output", "idle_unuse
 DROPS = ["drop_tensor", "drop_clock", "drop_duty", "drop_memory", "drop_network"]
 STRAGGLERS = ["straggler_clock", "straggler_power_cap", "straggler_thermal", "straggler_stall",
               "straggler_link", "straggler_host"]
-KINDS = STRAGGLERS + DROPS + ["hung", "idle_barrier"] + IDLE
+XIDS = ["xid_application", "xid_memory", "xid_link", "xid_bus", "xid_gsp"]
+REPORTED = ["loss_not_finite", "loss_spike", "grad_norm"]
+DECOYS = {"xid_old": {"gpu_xid_hardware", "gpu_xid_application"},
+          "loss_once": {"job_loss_not_finite", "job_loss_spike", "job_grad_norm"}}
+KINDS = (STRAGGLERS + DROPS + ["hung", "idle_barrier"] + IDLE + XIDS + ["ecc_double"] + REPORTED +
+         list(DECOYS))
 
 # The rule that names a kind. Natural kinds come last.
 RULE_OF = {
@@ -61,6 +67,10 @@ RULE_OF = {
     "idle_no_process": "gpu_idle_held", "idle_no_work": "gpu_idle_held",
     "idle_after_last_output": "gpu_idle_held", "idle_unused_gpu": "gpu_idle_held",
     "hang": "job_hung", "throttle": "gpu_thermal_throttle", "node_silent": "node_silent",
+    "xid_application": "gpu_xid_application", "xid_memory": "gpu_xid_hardware",
+    "xid_link": "gpu_xid_hardware", "xid_bus": "gpu_xid_hardware", "xid_gsp": "gpu_xid_hardware",
+    "ecc_double": "gpu_ecc", "loss_not_finite": "job_loss_not_finite",
+    "loss_spike": "job_loss_spike", "grad_norm": "job_grad_norm",
     "xid_drain": "gpu_xid_hardware",
 }
 
@@ -81,12 +91,15 @@ TRUE_OF = {
     "job_mfu_drop": set(DROPS) | set(STRAGGLERS) | {"throttle", "slow", "idle", "spin"},
     "job_no_progress": set(IDLE) | {"idle_startup", "idle_gpus", "idle", "hung", "hang",
                                     "idle_barrier", "spin"},
-    "job_loss_not_finite": {"never"}, "job_loss_spike": {"never"}, "job_grad_norm": {"never"},
+    "job_loss_not_finite": {"loss_not_finite"}, "job_loss_spike": {"loss_spike"},
+    "job_grad_norm": {"grad_norm"},
     "job_hung": {"hung", "hang", "idle_barrier", "spin"},
     "gpu_idle_held": set(IDLE) | {"idle_gpus", "idle"},
     "node_silent": {"node_silent", "node_down", "gpu_swap"},
     "gpu_silent": {"gpu_swap"},
-    "gpu_xid_hardware": {"xid_drain"},
+    "gpu_xid_hardware": {"xid_drain", "xid_memory", "xid_link", "xid_bus", "xid_gsp"},
+    "gpu_xid_application": {"xid_application", "xid_drain"},
+    "gpu_ecc": {"ecc_double", "xid_memory"},
 }
 
 
@@ -112,7 +125,7 @@ class Event:
         self.kind, self.size = e["kind"], e.get("size") or 0
         self.planted = e.get("planted", False)
         self.begin, self.end = seconds(e["start"]), seconds(e["end"]) if e["end"] else end_of_all
-        if self.kind == "xid_drain":
+        if self.kind in XIDS + ["xid_drain", "ecc_double"]:
             self.end = self.begin + 10 * MINUTE  # a moment; for so long the code is new
         self.job, self.node = e.get("job"), e.get("node")
         self.gpus = set(e.get("gpus") or
@@ -198,7 +211,7 @@ def in_reach(e, rule, truth):
     least = length(rule.get("for", "")) + 2 * INTERVAL
     job = truth.jobs.get(e.job)
     before = e.begin - max(seconds(job["start"]), truth.begin) if job else 0
-    if e.kind == "xid_drain":
+    if e.kind in XIDS + ["xid_drain", "ecc_double"]:
         return e.begin < truth.end - 5 * MINUTE
     if e.end >= truth.end - 2 * INTERVAL or job and job["mig"]:
         return False
@@ -227,7 +240,10 @@ def latest(e, rule, truth):
         late = 2 * MINUTE
     if e.begin - truth.begin < 5 * MINUTE:
         late = max(late, 5 * MINUTE)
-    over = WINDOW if e.kind in DROPS + STRAGGLERS + ["hung", "hang", "idle_barrier"] else 0
+    if e.kind in REPORTED:
+        over = REPORTS
+    else:
+        over = WINDOW if e.kind in DROPS + STRAGGLERS + ["hung", "hang", "idle_barrier"] else 0
     news = 20 * MINUTE if e.kind in ("straggler_link", "straggler_stall") else 0
     silent = 120 if e.kind == "node_silent" else 0
     return e.begin + length(rule.get("for", "")) + over + news + silent + late + \
@@ -291,6 +307,19 @@ def fleet(preset, seed):
     return folder
 
 
+def judge_decoy(e, truth, said, table, where):
+    row = table[e.kind]
+    row["planted"] += 1
+    row["reach"] += 1
+    fired = [a for a in said if a.rule in DECOYS[e.kind] and a.of(e) and
+             a.at_time_of(e, 20 * MINUTE) and
+             not any(o is not e and o.kind in TRUE_OF[a.rule] and a.of(o) and
+                     a.at_time_of(o, WINDOW) for o in truth.events)]
+    row["alerted"] += bool(fired)
+    if DUMP and fired:
+        print(f"    decoy fired, {where}: {e}: {fired[0]}", flush=True)
+
+
 def judge(preset, seed, table, false):
     folder = fleet(preset, seed)
     raw = json.load(open(folder + "/truth.json"))
@@ -303,7 +332,10 @@ def judge(preset, seed, table, false):
     said = told(all_alerts)
     known = rules()
     for e in truth.events:
-        judge_event(e, known, truth, all_alerts, said, table, f"{preset} {seed}")
+        if e.kind in DECOYS:
+            judge_decoy(e, truth, said, table, f"{preset} {seed}")
+        else:
+            judge_event(e, known, truth, all_alerts, said, table, f"{preset} {seed}")
     for a in said:
         if a.rule not in TRUE_OF:
             kinds = None
@@ -376,7 +408,7 @@ def measure():
 def show(title, table, false, days):
     columns = ["planted", "reach", "alerted", "in time", "once", "resolved"]
     print(f"{title:24}" + "".join(f"{c:>10}" for c in columns))
-    for kind in RULE_OF:
+    for kind in [*RULE_OF, *DECOYS]:
         if kind in table:
             print(f"  {kind:22}" + "".join(f"{table[kind][c]:10}" for c in columns))
     pages, tickets = rates(false, days)
@@ -393,8 +425,11 @@ def rates(false, days):
 if __name__ == "__main__":
     table, false, days = measure()
     pages, tickets = rates(false, days)
-    reach = sum(row["reach"] for row in table.values())
-    alerted = sum(row["alerted"] for row in table.values())
+    real = [row for kind, row in table.items() if kind not in DECOYS]
+    reach, alerted = (sum(row[c] for row in real) for c in ("reach", "alerted"))
+    decoys = [table[kind] for kind in DECOYS if kind in table]
+    check(sum(row["alerted"] for row in decoys) <= .01 * sum(row["planted"] for row in decoys) + 1,
+          "decoys fire")
     check(reach > 0, "nothing that was planted is in reach of a rule")
     check(alerted >= .95 * reach, f"{alerted} of {reach} are alerted")
     check(pages <= 1, f"{pages:.2f} false pages a day")

@@ -97,7 +97,10 @@ TEST_F(RestoreTest, WhatCameLaterKeepsItsRowsAndItsNumbers) {
   BatchBuilder b(fields_);
   for (int i = 1; i <= 30; ++i) {
     b.Row(kT0 + kHour + 10 * i * kSecond, 3,
-          {{kTensorActive, 0.25}, {kSmClockMhz, 1500}, {kPowerW, 300}, {kMemTempC, 55.5},
+          {{kTensorActive, 0.25},
+           {kSmClockMhz, 1500},
+           {kPowerW, 300},
+           {kMemTempC, 55.5},
            {own->id, 7.25}},
           2, 2);
   }
@@ -106,8 +109,9 @@ TEST_F(RestoreTest, WhatCameLaterKeepsItsRowsAndItsNumbers) {
   ASSERT_FW_OK(store_->PutSeries({{.id = 4, .target = "t", .name = "n", .labels = ""}}));
   ASSERT_FW_OK(store_->AppendMetrics(metrics, kT0 + kHour));
   const std::string totals = Totals();
-  const std::string columns = "SELECT sum(mem_temp_c), sum(site_own_metric), sum(tensor_active)"
-                              " FROM samples";
+  const std::string columns =
+      "SELECT sum(mem_temp_c), sum(site_own_metric), sum(tensor_active)"
+      " FROM samples";
   const std::string sums = Sql(columns);
   LoseMeta();
   const Restored restored = Restore();

@@ -110,8 +110,9 @@ void RecordLoss(const LostRows& lost, std::string_view why) {
   all.Add(lost.rows);
   const Status kept = WriteFileAtomically(
       lost.path + std::string(kLossNote),
-      NoteOf(all) + "Rows that were lost, and the first and last time they may be of. Delete this "
-                    "file when you have seen to it.\n");
+      NoteOf(all) +
+          "Rows that were lost, and the first and last time they may be of. Delete this "
+          "file when you have seen to it.\n");
   if (!kept.ok()) LogWarn("{}", std::string(kept.message()));
 }
 
@@ -147,14 +148,13 @@ std::vector<LostRows> Vanished(const std::string& directory) {
 
 Status ReadAllOf(Connection* c, std::string_view alias) {
   std::vector<std::string> tables;
-  FW_ASSIGN_OR_RETURN(
-      Result result,
-      c->Query(Cat("SELECT table_name FROM duckdb_tables() WHERE database_name = ",
-                   QuoteText(alias))));
+  FW_ASSIGN_OR_RETURN(Result result,
+                      c->Query(Cat("SELECT table_name FROM duckdb_tables() WHERE database_name = ",
+                                   QuoteText(alias))));
   result.ForEach([&](const Row& row) { tables.emplace_back(row.Text(0)); });
   for (const std::string& table : tables) {
-    FW_RETURN_IF_ERROR(c->Execute(
-        Cat("SELECT bit_xor(hash(COLUMNS(*))) FROM ", alias, ".", QuoteName(table))));
+    FW_RETURN_IF_ERROR(
+        c->Execute(Cat("SELECT bit_xor(hash(COLUMNS(*))) FROM ", alias, ".", QuoteName(table))));
   }
   return absl::OkStatus();
 }

@@ -1,8 +1,8 @@
-// Hot files that bits were lost of. How many rows such a file should have is kept beside it, so that
-// what is gone is known; what cannot be read is kept aside, and the store goes on without it.
+// Hot files that bits were lost of. How many rows such a file should have is kept beside it, so
+// that what is gone is known; what cannot be read is kept aside, and the store goes on without it.
 //
-//   hot/seg-NAME.duckdb.rows      what the last commit left in it: rows, and their first and last time
-//   hot/seg-NAME.duckdb.lost      what is lost of it; deleted by whoever has seen to it
+//   hot/seg-NAME.duckdb.rows      what the last commit left in it: rows, and their first and last
+//   time hot/seg-NAME.duckdb.lost      what is lost of it; deleted by whoever has seen to it
 //   hot/seg-NAME.duckdb.damaged   the file, and its .wal.damaged, as found
 //
 // Threads: any, one a file at a time.
@@ -31,8 +31,8 @@ bool SaysDamage(const Status& status);
 void RecordRows(const std::string& path, const Extent& rows);
 std::optional<Extent> RecordedRows(const std::string& path);
 
-// Keeps the log as it is aside and cuts it where `damage`, an error of opening the file, says that it
-// is damaged: what was committed before that is whole. False: the error does not say where.
+// Keeps the log as it is aside and cuts it where `damage`, an error of opening the file, says that
+// it is damaged: what was committed before that is whole. False: the error does not say where.
 bool CutLog(const std::string& path, const Status& damage);
 // Moves the file and its log aside.
 Status SetFileAside(const std::string& path);

@@ -64,15 +64,15 @@ Status LookAtSegment(Connection* c, const Segment& segment, Seen* seen) {
     if (!state.samples[k].exists) continue;
     const auto kind = static_cast<EntityKind>(k);
     for (const StoredField& field : state.samples[k].columns) seen->columns.insert(field.column);
-    FW_ASSIGN_OR_RETURN(
-        Result rows, c->Query(Cat("SELECT entity, job_set, model, min(epoch_ms(ts) - span_ms), "
-                                  "max(epoch_ms(ts)), count(*) FROM ",
-                                  segment.alias(), ".", HotTable(kind), " GROUP BY ALL")));
+    FW_ASSIGN_OR_RETURN(Result rows,
+                        c->Query(Cat("SELECT entity, job_set, model, min(epoch_ms(ts) - span_ms), "
+                                     "max(epoch_ms(ts)), count(*) FROM ",
+                                     segment.alias(), ".", HotTable(kind), " GROUP BY ALL")));
     rows.ForEach([&](const Row& row) {
       const auto id = [&](size_t column) { return static_cast<int32_t>(row.Int64(column)); };
       seen->samples[{kind, id(0), id(1), id(2)}].Add(row.Int64(3) * kMicrosPerMilli,
-                                                      row.Int64(4) * kMicrosPerMilli,
-                                                      static_cast<uint64_t>(row.Int64(5)));
+                                                     row.Int64(4) * kMicrosPerMilli,
+                                                     static_cast<uint64_t>(row.Int64(5)));
     });
   }
   const auto by = [&](std::string_view column, std::string_view table,
@@ -162,7 +162,8 @@ Status NameFields(Connection* c, const Seen& seen, DimensionTables* dimensions) 
   for (const std::string& column : seen.columns) {
     const auto id = registry.FindColumn(column);
     FW_RETURN_IF_ERROR(
-        dimensions->PutField(c, column, id ? registry.spec(*id) : telemetry::FieldSpec{.column = column})
+        dimensions
+            ->PutField(c, column, id ? registry.spec(*id) : telemetry::FieldSpec{.column = column})
             .status());
   }
   return absl::OkStatus();
@@ -211,7 +212,7 @@ Status NameJobs(Connection* c, const Seen& seen, DimensionTables* dimensions, Re
   FW_ASSIGN_OR_RETURN(const Ids known, KnownIds(c, "meta.job_set_members", "job_set"));
   FW_ASSIGN_OR_RETURN(int64_t next_job, NextId(c, "meta.jobs"));
   FW_ASSIGN_OR_RETURN(int64_t next_interval, NextId(c, "meta.intervals"));
-  std::map<int32_t, jobs::JobRecord> made;  // by job set
+  std::map<int32_t, jobs::JobRecord> made;             // by job set
   std::map<std::pair<int32_t, int32_t>, Extent> held;  // by job set and entity
   for (const auto& [key, extent] : seen.samples) {
     const auto& [kind, entity, job_set, model] = key;
@@ -297,7 +298,8 @@ Status SortFiles(Connection* c, const std::string& directory, Restored* out) {
     const fs::path to = fs::path(directory) / "unrecorded" / file;
     fs::create_directories(to.parent_path(), error);
     if (!error) fs::rename(fs::path(directory) / file, to, error);
-    if (error) return Unavailable("cannot move {} to {}: {}", file.string(), to.string(), error.message());
+    if (error)
+      return Unavailable("cannot move {} to {}: {}", file.string(), to.string(), error.message());
     ++out->unrecorded_files;
   }
   return absl::OkStatus();
@@ -385,9 +387,8 @@ StatusOr<Restored> RestoreDescriptions(Options options) {
   options.directory = std::filesystem::weakly_canonical(options.directory, error).string();
   if (error || !std::filesystem::is_directory(options.directory, error))
     return NotFound("{} is no data directory", options.directory);
-  FW_ASSIGN_OR_RETURN(
-      const FileLock lock,
-      FileLock::Acquire(options.directory + "/LOCK", FileLock::Mode::kExclusive));
+  FW_ASSIGN_OR_RETURN(const FileLock lock,
+                      FileLock::Acquire(options.directory + "/LOCK", FileLock::Mode::kExclusive));
   return duck::Restore(options);
 }
 
