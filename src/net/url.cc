@@ -43,6 +43,8 @@ StatusOr<Url> ParseUrl(std::string_view text) {
   if (url.port != (url.tls ? 443 : 80)) absl::StrAppend(&url.authority, ":", url.port);
   url.target = std::string(u.encoded_path());
   if (url.target.empty()) url.target.push_back('/');
+  // What follows digits in the place of a port is taken for a path by the library.
+  if (url.target.front() != '/') return bad("the port is not 1 to 65535");
   if (u.has_query()) url.target.append("?").append(u.encoded_query());
   return url;
 }

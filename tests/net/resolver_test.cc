@@ -134,6 +134,11 @@ TEST(Url, TakesApart) {
   EXPECT_EQ(v6->target, "/");
 }
 
+TEST(Url, WhatFollowsAPortIsNoPath) {
+  for (const char* text : {"http://a:700-00/", "http://a:1x", "http://a:70000/", "http://a:0/"})
+    EXPECT_FALSE(ParseUrl(text).ok()) << text;
+}
+
 TEST(Url, RefusesHeaderInjection) {
   for (const char* text : {"http://a/\r\nX: y", "http://a b/", "http://a%0d%0ab/", "http://a/\x01",
                            "http://a:70000/", "http://u@a/"}) {
