@@ -187,6 +187,20 @@ TEST_F(OpenTest, ADamagedHotFileIsKeptAsideAndMayComeBack) {
   }
 }
 
+TEST_F(OpenTest, ANoteOfAFileThatAnOlderVersionSealedIsNoLoss) {
+  AppendOne();
+  EXPECT_EQ(Sql("SELECT count(*) FROM samples"), "1");
+  const std::string note = dir_.path() + "/hot/seg-20260102T05-0001.duckdb.rows";
+  fs::copy_file(note, note + ".kept");
+  ASSERT_FW_OK(store_->Seal(kT0 + kHour + 2 * kMicrosPerMinute));
+  EXPECT_FALSE(fs::exists(note));
+  store_.reset();
+  fs::rename(note + ".kept", note);
+  Open();
+  EXPECT_EQ(store_->stats().damaged_files, 0u);
+  EXPECT_FALSE(fs::exists(note));
+}
+
 // A new meta.duckdb would call the rows that are there by the names of other GPUs and jobs.
 TEST_F(OpenTest, RowsWithoutTheirNamesAreRefusedAndKept) {
   ASSERT_FW_OK(store_->PutEntities({Gpu(1, "GPU-a")}));

@@ -31,6 +31,23 @@ std::set<std::string> HotSegments(const std::string& directory) {
 Layouts::Layouts(const std::string& directory, const DimensionTables& dimensions)
     : directory_(directory), dimensions_(dimensions) {}
 
+namespace {
+
+// Whether files hold what was in a hot file: by their names, or, merged, by their day.
+bool WasSealed(const std::string& path, const SealedFiles& files) {
+  const std::string file = std::filesystem::path(path).filename().string();
+  Micros hour = 0;
+  int sequence = 0;
+  const std::string name = file.size() > 4 ? file.substr(4, file.find('.') - 4) : file;
+  if (!Segment::ParseName(name, &hour, &sequence)) return true;
+  return std::any_of(files.begin(), files.end(), [&](const auto& f) {
+    return f->path.find("-" + name + "-") != std::string::npos ||
+           (f->merged && f->Overlaps(hour - kMicrosPerDay, hour + kMicrosPerDay));
+  });
+}
+
+}  // namespace
+
 Status Layouts::MakeViews(Connection* c, Layout* layout) {
   const Status made = CreateViews(c, *layout, dimensions_);
   if (made.ok()) return made;
@@ -101,6 +118,11 @@ Status Layouts::Open(Connection* c, bool read_only) {
     if (segment != nullptr) next->hot.push_back(std::move(segment));
   }
   for (LostRows& gone : Vanished(directory_)) {
+    // An older flopwatch that sealed it left the note.
+    if (WasSealed(gone.path, next->files)) {
+      if (!read_only) ForgetRows(gone.path);
+      continue;
+    }
     if (!read_only) {
       RecordLoss(gone, "the file is gone");
       ForgetRows(gone.path);
