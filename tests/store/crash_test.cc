@@ -5,6 +5,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <filesystem>
 #include <fstream>
@@ -145,6 +146,94 @@ TEST(CrashTest, KilledFiftyTimes) {
     ASSERT_FW_OK(round == 0 ? store.RollUp() : store.Seal(kT0 + 1000 * kMicrosPerDay));
   }
   RecordProperty("acknowledged_batches", static_cast<int>(acknowledged));
+}
+
+// Kills the process when it comes to a place for the Nth time that it comes to any.
+class KillAt : public FaultPoints {
+ public:
+  explicit KillAt(int n) : left_(n) {}
+  Status At(std::string_view) override {
+    if (--left_ == 0) ::kill(::getpid(), SIGKILL);
+    return absl::OkStatus();
+  }
+
+ private:
+  std::atomic<int> left_;
+};
+
+// An hour of appends that is sealed, and two more that one upkeep seals and merges with it: every
+// step on the way. Reports each batch that was acknowledged.
+[[noreturn]] void SealAndMerge(Options options, int n, int report) {
+  KillAt faults(n);
+  options.faults = &faults;
+  auto store = OpenDuckDbStore(options);
+  if (!store.ok()) ::_exit(3);
+  const FieldRegistry fields;
+  int64_t number = 0;
+  for (int64_t hour = 0; hour < 3; ++hour) {
+    const Micros at = kT0 + hour * kHour;
+    for (int64_t part = 0; part < (hour == 0 ? 2 : 1); ++part) {
+      BatchBuilder b(fields);
+      for (int r = 1; r <= kRows; ++r)
+        b.Row(at + (part * kRows + r) * kSecond, 1, {{kPowerW, 100}, {kSmClockMhz, 1830}}, 0, 1,
+              1000);
+      if (!(*store)->Append(b.batch(), fields, at).ok()) ::_exit(4);
+      ++number;
+      if (::write(report, &number, sizeof number) != sizeof number) ::_exit(5);
+      if (!(*store)->RollUp().ok()) ::_exit(6);
+    }
+    if (hour == 0 && !(*store)->Seal(at + 2 * kHour).ok()) ::_exit(7);
+  }
+  ::_exit((*store)->Seal(kT0 + 50 * kHour).ok() ? 0 : 8);
+}
+
+TEST(CrashTest, KilledAtEveryPoint) {
+  if (!kMayFork) GTEST_SKIP() << "a process with a store may not fork under this sanitizer";
+  int points = 0;
+  for (bool ended = false; !ended;) {
+    ++points;
+    ASSERT_LT(points, 1000);
+    TempDir dir;
+    const Options options = OptionsFor(dir.path());
+    int pipe_ends[2];
+    ASSERT_EQ(::pipe(pipe_ends), 0);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::close(pipe_ends[0]);
+      SealAndMerge(options, points, pipe_ends[1]);
+    }
+    ::close(pipe_ends[1]);
+    int64_t number = 0, acknowledged = 0;
+    while (::read(pipe_ends[0], &number, sizeof number) == sizeof number) acknowledged = number;
+    ::close(pipe_ends[0]);
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    ended = WIFEXITED(status);
+    ASSERT_TRUE(!ended || WEXITSTATUS(status) == 0) << WEXITSTATUS(status);
+    auto store = OpenDuckDbStore(options);
+    ASSERT_FW_OK(store);
+    for (int round = 0; round < 2; ++round) {
+      const Window all = {kT0 - kHour, kT0 + 20 * kHour};
+      double rolled = 0, raw = 0;
+      const auto gpus = (*store)->UsageByGpu(all);
+      ASSERT_FW_OK(gpus);
+      for (const GpuUsage& g : *gpus) rolled += g.sums.ofu.observed_s;
+      ASSERT_FW_OK(
+          (*store)->VisitGpuRows(all, {"power_w"}, RowOrder::kAny, [&](const GpuRows& rows) {
+            raw += static_cast<double>(rows.count);
+            return absl::OkStatus();
+          }));
+      EXPECT_EQ(raw, rolled) << "point " << points << " round " << round;
+      // The batch of a kill may be there or not, as a whole.
+      EXPECT_TRUE(raw == static_cast<double>(acknowledged * kRows) ||
+                  raw == static_cast<double>((acknowledged + 1) * kRows))
+          << "point " << points << " round " << round << ": " << raw << " of " << acknowledged;
+      EXPECT_EQ((*store)->stats().damaged_files, 0u) << "point " << points;
+      ASSERT_FW_OK((*store)->Seal(kT0 + 50 * kHour));
+    }
+  }
+  EXPECT_GT(points, 60);
+  RecordProperty("points", points);
 }
 
 // What the kills above hit once in a hundred thousand: the moment in which the engine writes the
