@@ -164,6 +164,12 @@ struct IndexStats {
   uint64_t refused_intervals = 0;  // max_intervals
 };
 
+// A time in which the same jobs owned a GPU; each has an equal share of it.
+struct OwnedStretch {
+  Micros from = 0, to = 0;
+  absl::Span<const int32_t> jobs;  // sorted
+};
+
 class JobIndex {
  public:
   JobIndex();
@@ -253,12 +259,13 @@ class JobIndex {
   // intervals that a stronger source overrides are left out, so one interval may give several
   // records with its id. Ends are not clipped to the window. Sorted by entity, then time.
   std::vector<IntervalRecord> Intervals(Micros from, Micros to, int32_t job = 0) const;
-  // Calls f for each stretch of [from, to) in which the same jobs own an entity, an entity's in a
-  // row and in order of time: what Intervals() says, clipped, without a copy of it all. `jobs` is
-  // sorted and valid during the call, in which no lock is held.
+  // What Intervals() says, clipped to [from, to), without a copy of it all. Calls f once for every
+  // entity that somebody owned, for neighbours that the same jobs owned at the same times together
+  // (most of a job's GPUs are). `stretches` are in order of time. Both are valid during the call,
+  // in which no lock is held.
   void ForEachOwned(Micros from, Micros to,
-                    absl::FunctionRef<void(int32_t entity, Micros from, Micros to,
-                                           absl::Span<const int32_t> jobs)>
+                    absl::FunctionRef<void(absl::Span<const int32_t> entities,
+                                           absl::Span<const OwnedStretch> stretches)>
                         f) const;
   // The same for one entity, all jobs, by time.
   std::vector<IntervalRecord> EntityIntervals(int32_t entity, Micros from, Micros to) const;

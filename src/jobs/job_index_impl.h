@@ -20,7 +20,9 @@
 
 namespace flopwatch::jobs {
 
-inline constexpr int kShards = 64;
+inline constexpr size_t kShards = 64;
+// Entities with neighbouring ids are in one shard, beside each other: they are visited together.
+inline constexpr size_t kRun = 64;
 inline constexpr size_t kMaxNodes = 4'000'000;  // whose cluster is remembered
 inline constexpr int32_t kMaxEntityId = 16'000'000;
 // Times a sample may have; arithmetic with gaps and spans cannot overflow inside.
@@ -65,7 +67,7 @@ struct EntityState {
 
 struct Shard {
   Mutex mutex;
-  std::vector<EntityState> entities FW_GUARDED_BY(mutex);  // entity id / kShards
+  std::vector<EntityState> entities FW_GUARDED_BY(mutex);  // by Impl::PlaceOf()
   // Places in `entities` with intervals the store does not have.
   std::vector<size_t> dirty FW_GUARDED_BY(mutex);
   // Persisted intervals that are no more.
@@ -127,18 +129,24 @@ struct JobIndex::Impl {
   // What Forget() has done: by day, for jobs that nothing names, and for want of room.
   std::pair<int32_t, int32_t> forgotten_days FW_GUARDED_BY(forget_mutex){-1, -1};
 
-  Shard& ShardOf(int32_t entity) const { return shards[static_cast<size_t>(entity) % kShards]; }
+  Shard& ShardOf(int32_t entity) const {
+    return shards[static_cast<size_t>(entity) / kRun % kShards];
+  }
+  static size_t PlaceOf(int32_t entity) {
+    const auto id = static_cast<size_t>(entity);
+    return id / (kRun * kShards) * kRun + id % kRun;
+  }
 
   // The state of an entity in its locked shard; null when the id cannot be one.
   static EntityState* Find(Shard& shard, int32_t entity) FW_REQUIRES(shard.mutex) {
-    const size_t at = static_cast<size_t>(entity) / kShards;
+    const size_t at = PlaceOf(entity);
     return entity > 0 && at < shard.entities.size() ? &shard.entities[at] : nullptr;
   }
 
   EntityState* FindOrMake(Shard& shard, int32_t entity) const FW_REQUIRES(shard.mutex);
 
   static int32_t EntityId(size_t shard, size_t at) {
-    return static_cast<int32_t>(at * kShards + shard);
+    return static_cast<int32_t>((at / kRun * kShards + shard) * kRun + at % kRun);
   }
 
   // 0 = refused.
@@ -220,6 +228,11 @@ struct JobIndex::Impl {
 
   // Whether an interval of the job is remembered.
   bool HasInterval(int32_t job) const;
+
+  // What JobIndex::ForEachOwned() does, without the entities that `skip`, called with the shard
+  // locked, takes.
+  template <typename Skip, typename F>
+  void ForEachAlike(Micros from, Micros to, const StaticTimes& times, Skip&& skip, F&& f);
 
   // Appends what `job` (0 = any) owned of one entity in [from, to), as JobIndex::Intervals().
   static void AppendOwned(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros to,

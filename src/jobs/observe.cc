@@ -22,7 +22,7 @@ bool Same(absl::Span<const OwnerLabels> kept, absl::Span<const OwnerLabels* cons
 
 EntityState* JobIndex::Impl::FindOrMake(Shard& shard, int32_t entity) const {
   if (entity <= 0 || entity > kMaxEntityId) return nullptr;
-  const size_t at = static_cast<size_t>(entity) / kShards;
+  const size_t at = PlaceOf(entity);
   if (at >= shard.entities.size()) shard.entities.resize(at + 1);
   EntityState& e = shard.entities[at];
   if (!e.known) {

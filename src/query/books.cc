@@ -1,9 +1,10 @@
 #include "query/books.h"
 
 #include <algorithm>
-#include <iterator>
-#include <map>
 #include <memory>
+#include <numeric>
+#include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/node_hash_map.h"
@@ -24,9 +25,9 @@ using Queues = absl::flat_hash_map<std::string, std::vector<HostSpan>>;
 // What attempts say of hosts.
 struct AttemptHosts {
   Queues queues;
-  // By node: of attempts whose GPUs nobody names, and of those that hold GPUs by name, which only
-  // counts where none of the host's was ever seen.
-  absl::flat_hash_map<std::string, std::vector<Host::Count>> counts, named;
+  // By node, of attempts whose GPUs nobody names. Of those that hold GPUs by name for `unseen`
+  // hosts alone: it counts where none of a host's was ever seen.
+  absl::flat_hash_map<std::string, std::vector<Host::Count>> counts;
   // Of attempts that name no node, by partition: a pool that is one line of a list of hosts.
   absl::flat_hash_map<std::string, std::vector<Host::Count>> pooled;
 };
@@ -38,7 +39,9 @@ bool IsOnGpus(const Memory& memory, const jobs::AttemptRecord& a) {
   return job.has_value() && memory.jobs().GpusEver(job->id) > 0;
 }
 
-AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
+// `unseen`: the hosts none of whose GPUs was ever seen.
+AttemptHosts AttemptHostsIn(const Memory& memory, Window window,
+                            const absl::flat_hash_set<std::string>& unseen) {
   AttemptHosts out;
   memory.books().ForEachAttempt(window.from, window.to, [&](const jobs::AttemptRecord& a) {
     const Micros waits_from = a.eligible > 0 ? a.eligible : a.submit;
@@ -52,6 +55,8 @@ AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
       } while (!rest.empty());
     }
     if (a.start == 0 || a.gpus <= 0) return;
+    const bool named = a.placed && !a.nodes.empty() && IsOnGpus(memory, a);
+    if (named && unseen.empty()) return;
     const auto nodes = slurm::ExpandHostlist(a.nodes);
     if (!nodes.ok() || nodes->empty()) {
       out.pooled[a.partition].push_back({{a.start, a.end}, static_cast<double>(a.gpus)});
@@ -59,8 +64,8 @@ AttemptHosts AttemptHostsIn(const Memory& memory, Window window) {
     }
     // Nobody says how they are divided; schedulers give as many on each node.
     const double each = static_cast<double>(a.gpus) / static_cast<double>(nodes->size());
-    auto& into = a.placed && IsOnGpus(memory, a) ? out.named : out.counts;
-    for (const std::string& node : *nodes) into[node].push_back({{a.start, a.end}, each});
+    for (const std::string& node : *nodes)
+      if (!named || unseen.contains(node)) out.counts[node].push_back({{a.start, a.end}, each});
   });
   for (auto& [partition, spans] : out.queues) Unite(&spans);
   return out;
@@ -80,7 +85,10 @@ class HostGatherer {
     Boards();
     Holds();
     States();
-    attempts_ = AttemptHostsIn(memory_, window_);
+    absl::flat_hash_set<std::string> unseen;
+    for (const auto& [name, of] : nodes_)
+      if (of.boards.empty()) unseen.insert(name);
+    attempts_ = AttemptHostsIn(memory_, window_, unseen);
     out_.any_owner = memory_.jobs().stats().jobs > 0 || memory_.books().any_attempts();
     for (const auto& [name, of] : nodes_) ++hosts_of_[of.partitions];
     for (auto& [name, of] : nodes_) Finish(name, &of);
@@ -107,12 +115,18 @@ class HostGatherer {
       if (w.from < w.to) there[gpu.entity] = w;
     }
     std::vector<std::pair<int32_t, int32_t>> instances;  // and their board
+    // Neighbours are of one host.
+    std::string last_name;
+    Node* last = nullptr;
     memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
       if (e.parent != 0) instances.emplace_back(e.id, e.parent);
       const auto w = there.find(e.id);
       if (w == there.end()) return;
-      const std::string name = HostOf(e);
-      Node& node = nodes_[name];
+      if (std::string name = HostOf(e); last == nullptr || name != last_name) {
+        last = &nodes_[name];
+        last_name = std::move(name);
+      }
+      Node& node = *last;
       board_at_[e.id] = {&node, node.host.boards.size()};
       node.boards.push_back(e.id);
       node.host.boards.push_back({.there = SpanOf(w->second), .held = {}});
@@ -128,29 +142,26 @@ class HostGatherer {
   }
 
   void Holds() {
-    int32_t last = 0;
-    Host::Board* board = nullptr;  // of that entity
-    double weight = 1;
     memory_.jobs().ForEachOwned(
         window_.from, window_.to,
-        [&](int32_t entity, Micros from, Micros to, absl::Span<const int32_t> /*jobs*/) {
-          const bool goes_on = last == entity;
-          if (!goes_on) {
-            last = entity;
+        [&](absl::Span<const int32_t> entities, absl::Span<const jobs::OwnedStretch> stretches) {
+          const auto held = std::make_shared<std::vector<HostSpan>>();
+          for (const jobs::OwnedStretch& s : stretches) {
+            if (!held->empty() && held->back().to == s.from) {
+              held->back().to = s.to;
+            } else {
+              held->push_back({s.from, s.to});
+            }
+          }
+          for (const int32_t entity : entities) {
             const auto instance = instance_of_.find(entity);
             const bool part = instance != instance_of_.end();
             const auto at = board_at_.find(part ? instance->second.first : entity);
-            board = at == board_at_.end() ? nullptr : &at->second.Get();
+            if (at == board_at_.end()) continue;
+            Host::Board& board = at->second.Get();
             // A job of the whole board beside instances holds what these do.
-            weight = part                                       ? instance->second.second
-                     : board != nullptr && board->instances > 0 ? 0
-                                                                : 1;
-          }
-          if (board == nullptr) return;
-          if (goes_on && !board->held.empty() && board->held.back().time.to == from) {
-            board->held.back().time.to = to;
-          } else {
-            board->held.push_back({{from, to}, weight});
+            const double weight = part ? instance->second.second : board.instances > 0 ? 0 : 1;
+            board.held.push_back({held, weight});
           }
         });
   }
@@ -195,9 +206,6 @@ class HostGatherer {
     std::ranges::sort(node->host.states, {}, [](const Host::State& s) { return s.time.from; });
     if (const auto it = attempts_.counts.find(name); it != attempts_.counts.end())
       node->host.counts = std::move(it->second);
-    const auto named = attempts_.named.find(name);
-    if (node->boards.empty() && named != attempts_.named.end())
-      node->host.counts.insert(node->host.counts.end(), named->second.begin(), named->second.end());
     const auto pool = attempts_.pooled.find(node->partitions);
     if (pool != attempts_.pooled.end() && hosts_of_[node->partitions] == 1)
       node->host.counts.insert(node->host.counts.end(), pool->second.begin(), pool->second.end());
@@ -245,30 +253,42 @@ class HostGatherer {
 }  // namespace
 
 AttemptsByJob AttemptsIn(const Memory& memory, Window window) {
-  std::map<std::pair<std::string, std::string>, std::vector<jobs::AttemptRecord>> told;
+  std::vector<jobs::AttemptRecord> told;
   memory.books().ForEachAttempt(window.from, window.to, [&](const jobs::AttemptRecord& a) {
-    if (a.start > 0 && a.start < window.to) told[{a.job, a.cluster}].push_back(a);
+    if (a.start > 0 && a.start < window.to) told.push_back(a);
+  });
+  // Those of a job together, jobs with the same id beside each other.
+  std::vector<uint32_t> order(told.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::ranges::sort(order, [&](uint32_t a, uint32_t b) {
+    return std::tie(told[a].job, told[a].cluster, a) < std::tie(told[b].job, told[b].cluster, b);
   });
   AttemptsByJob out;
-  for (auto it = told.begin(); it != told.end(); ++it) {
-    const auto& [id, cluster] = it->first;
+  out.jobs.reserve(told.size());
+  std::string id, id_before;
+  for (size_t begin = 0, end = 0; begin < order.size(); begin = end) {
+    const std::string cluster = told[order[begin]].cluster;
+    id_before = std::exchange(id, told[order[begin]].job);
+    while (end < order.size() && told[order[end]].job == id && told[order[end]].cluster == cluster)
+      ++end;
+    const auto move_to = [&](std::vector<jobs::AttemptRecord>* own) {
+      own->reserve(own->size() + end - begin);
+      for (size_t k = begin; k < end; ++k) own->push_back(std::move(told[order[k]]));
+    };
     const auto known = memory.jobs().FindJobOf(cluster, id);
     if (known.has_value()) {
       const auto [at, fresh] = out.by_id.try_emplace(known->id, out.jobs.size());
       if (fresh) out.jobs.push_back({.record = *known, .attempts = {}});
-      auto& own = out.jobs[at->second].attempts;
-      own.insert(own.end(), std::make_move_iterator(it->second.begin()),
-                 std::make_move_iterator(it->second.end()));
+      move_to(&out.jobs[at->second].attempts);
       continue;
     }
-    const bool shared = (it != told.begin() && std::prev(it)->first.first == id) ||
-                        (std::next(it) != told.end() && std::next(it)->first.first == id) ||
-                        memory.jobs().FindJob(id).has_value() ||
-                        !memory.jobs().KeysOfId(id).empty();
+    const bool shared =
+        (begin > 0 && id_before == id) || (end < order.size() && told[order[end]].job == id) ||
+        memory.jobs().FindJob(id).has_value() || !memory.jobs().KeysOfId(id).empty();
     JobAttempts& own = out.jobs.emplace_back();
     own.record.key = shared && !cluster.empty() ? jobs::KeyOfCluster(cluster, id) : id;
     own.record.cluster = cluster;
-    own.attempts = std::move(it->second);
+    move_to(&own.attempts);
   }
   for (size_t k = 0; k < out.jobs.size(); ++k) {
     JobAttempts& job = out.jobs[k];

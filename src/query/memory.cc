@@ -4,6 +4,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "base/lookup.h"
+#include "base/runs.h"
 
 namespace flopwatch::query {
 namespace {
@@ -69,12 +70,9 @@ std::shared_ptr<const GpuColumns> ColumnsOf(const ingest::LiveState& live,
 // The runs of records of one entity; Intervals() is sorted by entity.
 template <typename F>
 void ByEntity(const std::vector<jobs::IntervalRecord>& intervals, F&& f) {
-  for (size_t at = 0; at < intervals.size();) {
-    size_t end = at + 1;
-    while (end < intervals.size() && intervals[end].entity == intervals[at].entity) ++end;
-    f(intervals[at].entity, absl::MakeConstSpan(intervals).subspan(at, end - at));
-    at = end;
-  }
+  ForEachRun(
+      absl::MakeConstSpan(intervals), [](const jobs::IntervalRecord& i) { return i.entity; },
+      [&](absl::Span<const jobs::IntervalRecord> own, int32_t entity) { f(entity, own); });
 }
 
 }  // namespace
@@ -215,25 +213,30 @@ SecondsByJob Memory::AllocatedSeconds(Window window) const {
     out[g.job] = g.gpu_seconds;
   if (!registry_->has_instances()) return out;
   // The index counts an instance as a whole GPU; take off what it is not.
-  ForEachHeld(window, [&](int32_t, double fraction, Micros from, Micros to,
-                          absl::Span<const int32_t> holders) {
+  ForEachHeld(window, [&](absl::Span<const int32_t> entities, double fraction,
+                          absl::Span<const jobs::OwnedStretch> stretches) {
     if (fraction >= 1) return;
-    for (const int32_t job : holders)
-      out[job] -= (1 - fraction) * ToSeconds(to - from) / static_cast<double>(holders.size());
+    const double less = (1 - fraction) * static_cast<double>(entities.size());
+    for (const jobs::OwnedStretch& s : stretches) {
+      for (const int32_t job : s.jobs)
+        out[job] -= less * ToSeconds(s.to - s.from) / static_cast<double>(s.jobs.size());
+    }
   });
   return out;
 }
 
 void Memory::ForEachHeld(
     Window window,
-    absl::FunctionRef<void(int32_t, double, Micros, Micros, absl::Span<const int32_t>)> f) const {
-  int32_t last = 0;
-  double fraction = 1;
+    absl::FunctionRef<void(absl::Span<const int32_t>, double, absl::Span<const jobs::OwnedStretch>)>
+        f) const {
+  const bool all_whole = !registry_->has_instances();
   jobs_->ForEachOwned(
       window.from, window.to,
-      [&](int32_t entity, Micros from, Micros to, absl::Span<const int32_t> holders) {
-        if (std::exchange(last, entity) != entity) fraction = registry_->Fraction(entity);
-        f(entity, fraction, from, to, holders);
+      [&](absl::Span<const int32_t> entities, absl::Span<const jobs::OwnedStretch> stretches) {
+        if (all_whole) return f(entities, 1, stretches);
+        ForEachRun(
+            entities, [&](int32_t entity) { return registry_->Fraction(entity); },
+            [&](absl::Span<const int32_t> run, double fraction) { f(run, fraction, stretches); });
       });
 }
 
@@ -364,10 +367,12 @@ absl::flat_hash_map<int32_t, bool> Memory::RunningJobs() const {
     return running;
   }
   const Micros now = this->now();
-  jobs_->ForEachOwned(now - silent_after(), now + 1,
-                      [&](int32_t, Micros, Micros, absl::Span<const int32_t> owners) {
-                        for (const int32_t job : owners) running[job] = true;
-                      });
+  jobs_->ForEachOwned(
+      now - silent_after(), now + 1,
+      [&](absl::Span<const int32_t>, absl::Span<const jobs::OwnedStretch> stretches) {
+        for (const jobs::OwnedStretch& s : stretches)
+          for (const int32_t job : s.jobs) running[job] = true;
+      });
   return running;
 }
 

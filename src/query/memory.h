@@ -210,11 +210,11 @@ class Memory {
   std::vector<double> AllocatedSteps(int32_t job, store::Window window, Micros step) const;
   // Allocated GPU-seconds by job.
   SecondsByJob AllocatedSeconds(store::Window window) const;
-  // Each stretch of a GPU or instance that the same jobs held, an entity's in a row and in order of
-  // time; `fraction` is what it is of a whole GPU. A walk over the intervals of the window.
+  // Who held each GPU or instance when, as JobIndex::ForEachOwned(); `fraction` is what each of
+  // these entities is of a whole GPU. A walk over the intervals of the window.
   void ForEachHeld(store::Window window,
-                   absl::FunctionRef<void(int32_t entity, double fraction, Micros from, Micros to,
-                                          absl::Span<const int32_t> holders)>
+                   absl::FunctionRef<void(absl::Span<const int32_t> entities, double fraction,
+                                          absl::Span<const jobs::OwnedStretch> stretches)>
                        f) const;
   // The model of the job's GPUs as telemetry shows it; "" when it has none or several.
   std::string ModelOfJob(std::string_view job) const;

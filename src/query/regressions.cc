@@ -31,25 +31,31 @@ using JobsHeld = absl::flat_hash_map<int32_t, JobHeld>;
 
 JobsHeld JobsHeldIn(const Memory& memory, Window window) {
   JobsHeld held;
-  absl::flat_hash_map<int32_t, int32_t> counted;  // job to the entity it was counted for last
-  int32_t last = -1;
-  store::EntityRecord entity;
-  memory.ForEachHeld(window, [&](int32_t id, double fraction, Micros from, Micros to,
-                                 absl::Span<const int32_t> holders) {
-    if (std::exchange(last, id) != id)
-      entity = memory.registry().entity(id).value_or(store::EntityRecord{});
-    for (const int32_t job : holders) {
-      JobHeld& h = held[job];
-      h.gpu_seconds += fraction * ToSeconds(to - from) / static_cast<double>(holders.size());
-      h.from = h.from == 0 ? from : std::min(h.from, from);
-      h.to = std::max(h.to, to);
-      if (const auto [it, fresh] = counted.try_emplace(job, id);
-          !fresh && std::exchange(it->second, id) == id)
-        continue;
-      ++h.gpus;
-      if (!entity.labels.model.empty()) h.models.insert(entity.labels.model);
-      if (h.nodes.size() < kMostNodes) h.nodes.insert(entity.labels.node);
-      if (!entity.labels.driver.empty()) h.drivers.insert(entity.labels.driver);
+  absl::flat_hash_map<int32_t, int32_t>
+      counted;  // job to the first of the entities it was counted for last
+  std::vector<store::EntityRecord> records;  // of the entities that are looked at
+  memory.ForEachHeld(window, [&](absl::Span<const int32_t> entities, double fraction,
+                                 absl::Span<const jobs::OwnedStretch> stretches) {
+    records.clear();
+    for (const int32_t id : entities)
+      records.push_back(memory.registry().entity(id).value_or(store::EntityRecord{}));
+    const double gpus = fraction * static_cast<double>(entities.size());
+    for (const jobs::OwnedStretch& s : stretches) {
+      for (const int32_t job : s.jobs) {
+        JobHeld& h = held[job];
+        h.gpu_seconds += gpus * ToSeconds(s.to - s.from) / static_cast<double>(s.jobs.size());
+        h.from = h.from == 0 ? s.from : std::min(h.from, s.from);
+        h.to = std::max(h.to, s.to);
+        if (const auto [it, fresh] = counted.try_emplace(job, entities[0]);
+            !fresh && std::exchange(it->second, entities[0]) == entities[0])
+          continue;
+        h.gpus += static_cast<int64_t>(entities.size());
+        for (const store::EntityRecord& e : records) {
+          if (!e.labels.model.empty()) h.models.insert(e.labels.model);
+          if (h.nodes.size() < kMostNodes) h.nodes.insert(e.labels.node);
+          if (!e.labels.driver.empty()) h.drivers.insert(e.labels.driver);
+        }
+      }
     }
   });
   return held;

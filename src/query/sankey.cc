@@ -7,6 +7,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "base/runs.h"
 
 namespace flopwatch::query {
 namespace {
@@ -54,9 +55,11 @@ StatusOr<std::vector<store::UsageSums>> MeasuredByHost(
   absl::flat_hash_map<int32_t, double> held;  // seconds of whole boards, by entity
   if (covered != nullptr) {
     covered->emplace();
-    query.memory().ForEachHeld(window, [&](int32_t entity, double fraction, Micros from, Micros to,
-                                           absl::Span<const int32_t> /*holders*/) {
-      held[entity] += fraction * ToSeconds(to - from);
+    query.memory().ForEachHeld(window, [&](absl::Span<const int32_t> entities, double fraction,
+                                           absl::Span<const jobs::OwnedStretch> stretches) {
+      double seconds = 0;
+      for (const jobs::OwnedStretch& s : stretches) seconds += fraction * ToSeconds(s.to - s.from);
+      for (const int32_t entity : entities) held[entity] += seconds;
     });
   }
   const ingest::Registry& registry = query.memory().registry();
@@ -111,22 +114,27 @@ absl::flat_hash_map<int32_t, fleet::PricedTime> CostByJob(const Memory& memory, 
                                                           const std::string& account,
                                                           const fleet::Prices& prices) {
   absl::flat_hash_map<int32_t, fleet::PricedTime> cost;
-  int32_t last_entity = -1;
-  std::string model;
-  memory.ForEachHeld(window, [&](int32_t entity, double fraction, Micros from, Micros to,
-                                 absl::Span<const int32_t> holders) {
-    for (const int32_t job : holders) {
+  const auto model_of = [&](int32_t entity) {
+    return memory.registry().entity(entity).value_or(store::EntityRecord{}).labels.model;
+  };
+  const auto add = [&](const std::string& model, double gpus, const jobs::OwnedStretch& s) {
+    for (const int32_t job : s.jobs) {
       const std::vector<jobs::AttemptRecord>* const of = attempts.Of(job);
       if (!OfAccount(of, account)) continue;
-      if (std::exchange(last_entity, entity) != entity)
-        model = memory.registry().entity(entity).value_or(store::EntityRecord{}).labels.model;
-      const jobs::AttemptRecord& attempt = *AttemptAt(of, from);
-      const double share = fraction / static_cast<double>(holders.size());
+      const jobs::AttemptRecord& attempt = *AttemptAt(of, s.from);
+      const double share = gpus / static_cast<double>(s.jobs.size());
       const fleet::PriceHistory& price =
           prices.Of(model, memory.catalog(), attempt.cluster, attempt.partition);
-      cost[job] +=
-          {.gpu_seconds = share * ToSeconds(to - from), .money = price.Over(from, to) * share};
+      cost[job] += {.gpu_seconds = share * ToSeconds(s.to - s.from),
+                    .money = price.Over(s.from, s.to) * share};
     }
+  };
+  memory.ForEachHeld(window, [&](absl::Span<const int32_t> entities, double fraction,
+                                 absl::Span<const jobs::OwnedStretch> stretches) {
+    ForEachRun(entities, model_of, [&](absl::Span<const int32_t> run, const std::string& model) {
+      for (const jobs::OwnedStretch& s : stretches)
+        add(model, fraction * static_cast<double>(run.size()), s);
+    });
   });
   return cost;
 }
@@ -195,12 +203,15 @@ absl::flat_hash_set<int32_t> JobsOf(const Memory& memory, Window window,
   for (const auto& [name, host] : HostsIn(memory, window, filter.hardware, none).hosts)
     hosts.insert(name);
   absl::flat_hash_set<int32_t> there;
-  memory.ForEachHeld(
-      window, [&](int32_t entity, double, Micros, Micros, absl::Span<const int32_t> holders) {
-        const auto e = memory.registry().entity(entity);
-        if (!e.has_value()) return;
-        if (hosts.contains(HostOf(*e))) there.insert(holders.begin(), holders.end());
-      });
+  const auto is_there = [&](int32_t entity) {
+    const auto e = memory.registry().entity(entity);
+    return e.has_value() && hosts.contains(HostOf(*e));
+  };
+  memory.ForEachHeld(window, [&](absl::Span<const int32_t> entities, double,
+                                 absl::Span<const jobs::OwnedStretch> stretches) {
+    if (std::ranges::none_of(entities, is_there)) return;
+    for (const jobs::OwnedStretch& s : stretches) there.insert(s.jobs.begin(), s.jobs.end());
+  });
   if (filter.account.empty()) return there;
   absl::erase_if(jobs, [&](int32_t job) { return !there.contains(job); });
   return jobs;

@@ -9,6 +9,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
+#include "base/runs.h"
 #include "jobs/slurm/hostlist.h"
 #include "query/books.h"
 #include "query/divergence.h"
@@ -31,7 +32,7 @@ struct Held {
   int64_t gpus = 0;
   double seconds = 0;
   std::vector<std::string> models;  // as reported, each once
-  int32_t last_entity = 0;          // that was counted
+  int32_t last_entity = 0;          // the first of those that were counted last
 };
 
 // A job with everything that is known of it in the window.
@@ -128,50 +129,59 @@ class UsageGatherer {
                               : lookup_.Of(model, attempt->cluster, attempt->partition);
   }
 
-  // Calls f(entity, model, fraction, from, to, holders, what one holder's part costs) for each
-  // stretch that was held.
+  // Calls f(entities, model, a holder's share of each, from, to, job, what that share costs) for
+  // each stretch that was held, all of the same entities in a row.
   template <typename F>
   void ForEachPriced(F&& f) {
     const bool by_place = prices_.by_place();
     absl::flat_hash_map<int32_t, const std::vector<AttemptRecord>*> attempts;  // by job
     std::set<std::string> models;
     std::vector<const std::string*> model_of;  // by entity
+    const std::string* last = nullptr;         // neighbours are alike
     memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
       model_of.resize(std::max(model_of.size(), static_cast<size_t>(e.id) + 1));
-      model_of[e.id] = &*models.insert(e.labels.model).first;
+      if (last == nullptr || *last != e.labels.model) last = &*models.insert(e.labels.model).first;
+      model_of[e.id] = last;
     });
     const std::string none;
-    const std::string* model = &none;
-    int32_t last_entity = -1;
-    const fleet::PriceHistory* history = nullptr;
-    memory_.ForEachHeld(window_, [&](int32_t entity, double fraction, Micros from, Micros to,
-                                     absl::Span<const int32_t> holders) {
-      if (std::exchange(last_entity, entity) != entity) {
-        const auto at = static_cast<size_t>(entity);
-        model = at < model_of.size() && model_of[at] != nullptr ? model_of[at] : &none;
-        history = &PriceOf(*model, nullptr);
-      }
-      for (const int32_t job : holders) {
-        const fleet::PriceHistory* price = history;
+    const auto known_model = [&](int32_t entity) {
+      const auto at = static_cast<size_t>(entity);
+      return at < model_of.size() && model_of[at] != nullptr ? model_of[at] : &none;
+    };
+    const auto add = [&](absl::Span<const int32_t> entities, const std::string& model,
+                         const fleet::PriceHistory& history, double fraction,
+                         const jobs::OwnedStretch& s) {
+      for (const int32_t job : s.jobs) {
+        const fleet::PriceHistory* price = &history;
         if (by_place) {
           const auto [it, fresh] = attempts.try_emplace(job, nullptr);
           if (fresh) it->second = attempts_.Of(job);
-          price = &PriceOf(*model, AttemptAt(it->second, from));
+          price = &PriceOf(model, AttemptAt(it->second, s.from));
         }
-        const double share = fraction / static_cast<double>(holders.size());
-        f(entity, *model, share, from, to, job, price->Over(from, to) * share);
+        const double share = fraction / static_cast<double>(s.jobs.size());
+        f(entities, model, share, s.from, s.to, job, price->Over(s.from, s.to) * share);
       }
+    };
+    memory_.ForEachHeld(window_, [&](absl::Span<const int32_t> entities, double fraction,
+                                     absl::Span<const jobs::OwnedStretch> stretches) {
+      ForEachRun(entities, known_model,
+                 [&](absl::Span<const int32_t> run, const std::string* model) {
+                   const fleet::PriceHistory& history = PriceOf(*model, nullptr);
+                   for (const jobs::OwnedStretch& s : stretches)
+                     add(run, *model, history, fraction, s);
+                 });
     });
   }
 
   void CollectHeld() {
-    ForEachPriced([&](int32_t entity, const std::string& model, double share, Micros from,
-                      Micros to, int32_t job, const fleet::Money& cost) {
+    ForEachPriced([&](absl::Span<const int32_t> entities, const std::string& model, double share,
+                      Micros from, Micros to, int32_t job, const fleet::Money& cost) {
       Held& h = held_[job];
-      h.cost += cost;
-      h.seconds += share * ToSeconds(to - from);
-      if (std::exchange(h.last_entity, entity) == entity) return;
-      ++h.gpus;
+      const auto gpus = static_cast<double>(entities.size());
+      h.cost += cost * gpus;
+      h.seconds += gpus * share * ToSeconds(to - from);
+      if (std::exchange(h.last_entity, entities[0]) == entities[0]) return;
+      h.gpus += static_cast<int64_t>(entities.size());
       if (!model.empty() && std::ranges::find(h.models, model) == h.models.end())
         h.models.push_back(model);
     });
@@ -187,6 +197,7 @@ class UsageGatherer {
     FW_ASSIGN_OR_RETURN(claims_, ClaimsOf(query_, window_));
     absl::flat_hash_set<int32_t> known;
     for (const JobRow& row : rows) known.insert(row.id);
+    uses_.reserve(rows.size() + attempts_.jobs.size());
     for (JobRow& row : rows) {
       const std::vector<AttemptRecord>* const attempts = attempts_.Of(row.id);
       uses_.push_back(UseOf(std::move(row), attempts));
@@ -379,14 +390,16 @@ class UsageGatherer {
 
   Status ByHardware() {
     std::map<std::string, std::set<int32_t>> jobs;  // by row
-    ForEachPriced([&](int32_t entity, const std::string&, double share, Micros from, Micros to,
-                      int32_t job, const fleet::Money& cost) {
-      const std::string name =
-          HardwareName(memory_.registry().entity(entity).value_or(store::EntityRecord{}));
-      UsageGroup& group = Group(name);
-      group.usage.expected_s += share * ToSeconds(to - from);
-      group.cost += cost;
-      jobs[name].insert(job);
+    ForEachPriced([&](absl::Span<const int32_t> entities, const std::string&, double share,
+                      Micros from, Micros to, int32_t job, const fleet::Money& cost) {
+      for (const int32_t entity : entities) {
+        const std::string name =
+            HardwareName(memory_.registry().entity(entity).value_or(store::EntityRecord{}));
+        UsageGroup& group = Group(name);
+        group.usage.expected_s += share * ToSeconds(to - from);
+        group.cost += cost;
+        jobs[name].insert(job);
+      }
     });
     for (const auto& [name, of] : jobs) Group(name).jobs = static_cast<int64_t>(of.size());
     AddCounts();

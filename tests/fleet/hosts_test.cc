@@ -15,9 +15,12 @@ using ::testing::Pair;
 
 constexpr Micros kSec = kMicrosPerSecond;
 HostSpan Span(int64_t from, int64_t to) { return {from * kSec, to * kSec}; }
+Host::Board::Hold Held(HostSpan span, double weight) {
+  return {std::make_shared<const std::vector<HostSpan>>(std::vector{span}), weight};
+}
 Host::Board BoardHeld(std::vector<HostSpan> held) {
   Host::Board board{.there = Span(0, 1000), .held = {}};
-  for (const HostSpan& span : held) board.held.push_back({span, 1});
+  for (const HostSpan& span : held) board.held.push_back(Held(span, 1));
   return board;
 }
 auto Queue(std::vector<HostSpan> spans) {
@@ -85,7 +88,7 @@ TEST(HostTime, OutsideOfTheListCountsWhatWasSeen) {
 
 TEST(HostTime, AListedGpuIsHeldBeforeItIsSeen) {
   Host host;
-  host.boards = {{.there = Span(30, 100), .held = {{Span(0, 100), 1}}}};
+  host.boards = {{.there = Span(30, 100), .held = {Held(Span(0, 100), 1)}}};
   EXPECT_DOUBLE_EQ(TimeOf(host, Span(0, 100)).allocated.gpu_seconds, 70);
   host.states = {{Span(0, 100), 1, jobs::Service::kInService, ""}};
   EXPECT_DOUBLE_EQ(TimeOf(host, Span(0, 100)).allocated.gpu_seconds, 100);
@@ -104,7 +107,7 @@ TEST(HostTime, InstancesArePartsOfABoard) {
   Host host;
   host.boards = {{.there = Span(0, 100),
                   .instances = 5. / 7,
-                  .held = {{Span(0, 50), 3. / 7}, {Span(20, 40), 2. / 7}}}};
+                  .held = {Held(Span(0, 50), 3. / 7), Held(Span(20, 40), 2. / 7)}}};
   const HostTime t = TimeOf(host, Span(0, 100));
   EXPECT_NEAR(t.allocated.gpu_seconds, (3 * 50 + 2 * 20) / 7., 1e-9);
   EXPECT_NEAR(t.mig_uncovered.gpu_seconds, 2 / 7. * 50, 1e-9);

@@ -214,6 +214,52 @@ RC_GTEST_PROP(JobIndexProperty, IntervalsOfOneJobAreThoseAmongAll, ()) {
   RC_ASSERT(joined == index.Intervals(At(from), At(to)));
 }
 
+// Ids that lie beside each other, and at both sides of where the index keeps entities apart.
+const std::vector<int32_t> kIds = {1,   2,   3,    4,    62,   63,   64,   65,
+                                   127, 128, 4094, 4095, 4096, 4097, 4160, 9000};
+
+// Who owned what: the same, said by entity or by neighbours that are alike.
+RC_GTEST_PROP(JobIndexProperty, OwnedByNeighboursIsOwnedByEach, ()) {
+  JobIndex index;
+  // Few histories, so that neighbours are alike more often than not.
+  const std::vector<std::vector<Sample>> histories = {Samples(), Samples()};
+  for (const int32_t id : kIds) {
+    const auto history = *rc::gen::inRange<size_t>(0, histories.size() + 1);
+    if (history == histories.size()) continue;  // nobody's
+    const int32_t like = *rc::gen::inRange(1, kEntities);
+    for (Sample s : histories[history]) {
+      if (s.entity != like) continue;
+      s.entity = id;
+      Feed(index, {s});
+    }
+  }
+  Bind(index, Fixeds());
+  const int from = *rc::gen::inRange(0, kHorizon);
+  const int to = *rc::gen::inRange(from, kHorizon + 400);
+  using Seconds = std::map<std::pair<int32_t, int32_t>, std::set<Micros>>;  // by entity and job
+  const auto add = [](int32_t entity, int32_t job, Micros begin, Micros end, Seconds* out) {
+    for (Micros t = begin; t < end; t += kMicrosPerSecond) (*out)[{entity, job}].insert(t);
+  };
+  Seconds of_each, of_neighbours;
+  for (const IntervalRecord& i : index.Intervals(At(from), At(to)))
+    add(i.entity, i.job, std::max(i.from, At(from)), std::min(i.to, At(to)), &of_each);
+  std::set<int32_t> seen;
+  index.ForEachOwned(
+      At(from), At(to),
+      [&](absl::Span<const int32_t> entities, absl::Span<const OwnedStretch> stretches) {
+        Micros last = At(from);
+        for (const OwnedStretch& s : stretches) {
+          RC_ASSERT(s.from >= last && s.to > s.from && s.to <= At(to));
+          last = s.to;
+          RC_ASSERT(!s.jobs.empty() && std::is_sorted(s.jobs.begin(), s.jobs.end()));
+          for (const int32_t entity : entities)
+            for (const int32_t job : s.jobs) add(entity, job, s.from, s.to, &of_neighbours);
+        }
+        for (const int32_t entity : entities) RC_ASSERT(seen.insert(entity).second);
+      });
+  RC_ASSERT(of_each == of_neighbours);
+}
+
 RC_GTEST_PROP(JobIndexProperty, OrderOfArrivalDoesNotMatter, ()) {
   const auto samples = Samples();
   auto shuffled = samples;

@@ -254,7 +254,7 @@ TEST(DivergenceOfAStore, FindsTheMiscountsOfAFleetInItsHistory) {
     const auto jobs = query::GatherDivergence(query, question);
     ASSERT_TRUE(jobs.ok()) << jobs.status();
     EXPECT_EQ(jobs->size(), result->applications);
-    int inflated = 0, hardly = 0, found = 0, others = 0, flagged = 0, unknown = 0;
+    int inflated = 0, found = 0, others = 0, flagged = 0, unknown = 0;
     for (const query::JobDivergence& j : *jobs) {
       ASSERT_TRUE(applications.contains(j.evidence.job)) << j.evidence.job;
       const Application& a = applications.at(j.evidence.job);

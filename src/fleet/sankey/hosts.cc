@@ -4,6 +4,8 @@
 #include <functional>
 #include <iterator>
 
+#include "base/runs.h"
+
 namespace flopwatch::fleet {
 namespace {
 
@@ -62,13 +64,16 @@ class Sweep {
   double Now(Counted what) const { return now_[static_cast<size_t>(what)]; }
 
   void Collect() {
-    for (const Host::Board& board : host_.boards) {
-      const HostSpan there = Within(board.there);
-      AddSpan(there, 1, &Of(Counted::kSeen));
-      if (board.instances > 0)
-        AddSpan(there, std::max(0.0, 1 - board.instances), &Of(Counted::kUncovered));
-      CollectHeld(board);
-    }
+    ForEachRun(absl::MakeConstSpan(host_.boards), std::identity(),
+               [&](absl::Span<const Host::Board> alike, const Host::Board& board) {
+                 const auto count = static_cast<double>(alike.size());
+                 const HostSpan there = Within(board.there);
+                 AddSpan(there, count, &Of(Counted::kSeen));
+                 if (board.instances > 0)
+                   AddSpan(there, count * std::max(0.0, 1 - board.instances),
+                           &Of(Counted::kUncovered));
+                 CollectHeld(board, count);
+               });
     for (const Host::Count& count : host_.counts)
       AddSpan(Within(count.time), count.gpus, &Of(Counted::kByNumber));
     for (Edges& edges : edges_) Settle(&edges);
@@ -76,15 +81,15 @@ class Sweep {
 
   // Jobs hold whole hosts more often than not, so that the boards' edges are the same moments: to
   // merge those is much less than to sort all.
-  void CollectHeld(const Host::Board& board) {
+  void CollectHeld(const Host::Board& board, double count) {
     board_.clear();
+    // Where a list says what the host has, a GPU is held before it is first seen, too.
+    const HostSpan there = Within(host_.states.empty() ? board.there : window_);
     for (const Host::Board::Hold& hold : board.held) {
-      // Where a list says what the host has, a GPU is held before it is first seen, too.
-      const HostSpan time = !host_.states.empty()
-                                ? hold.time
-                                : HostSpan{std::max(hold.time.from, board.there.from),
-                                           std::min(hold.time.to, board.there.to)};
-      AddSpan(Within(time), hold.weight, &board_);
+      for (const HostSpan& t : *hold.times) {
+        AddSpan({std::max(t.from, there.from), std::min(t.to, there.to)}, count * hold.weight,
+                &board_);
+      }
     }
     Settle(&board_);
     Edges& all = Of(Counted::kHeld);

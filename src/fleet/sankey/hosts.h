@@ -27,6 +27,7 @@ struct PricedTime {
 
 struct HostSpan {
   Micros from = 0, to = 0;
+  bool operator==(const HostSpan&) const = default;
 };
 // Sorts them, and makes those that touch or overlap one.
 void Unite(std::vector<HostSpan>* spans);
@@ -44,13 +45,15 @@ struct Host {
   struct Board {
     HostSpan there;
     double instances = 0;  // 0: it is whole; else what its MIG instances are of it, together
-    // Weight 1, or the share of the board that an instance is. Times of one weight's holder do not
-    // overlap.
+    // When the board, or an instance of it, was held: in order of time, without overlap. Boards
+    // that were held at the same times may share them.
     struct Hold {
-      HostSpan time;
-      double weight = 1;
+      std::shared_ptr<const std::vector<HostSpan>> times;
+      double weight = 1;  // what it is of the board
+      bool operator==(const Hold&) const = default;
     };
     std::vector<Hold> held;
+    bool operator==(const Board&) const = default;
   };
   // GPUs of jobs of which nobody says which they were, only that they were here.
   struct Count {
