@@ -171,7 +171,7 @@ void Look::TakeGpus(Micros now, Round* round) {
   if (piece != growth_) {
     const bool next = piece == growth_ + kNews;
     for (Board& board : boards_) {
-      for (Growth* g : {&board.ecc, &board.nvlink, &board.replays}) {
+      for (Growth* g : {&board.ecc, &board.remaps, &board.nvlink, &board.replays}) {
         g->before = next ? g->now : 0;
         g->now = 0;
       }
@@ -270,6 +270,9 @@ void Look::SetTroubles(size_t row, const GpuNow& gpu, Micros now, Board* of, Sub
     if (growth->total >= 0) out->Set(q, row, static_cast<double>(growth->now + growth->before));
   };
   grown(&board.ecc, t.ecc_dbe, Quantity::kGpuEccNew);
+  grown(&board.remaps, t.row_remaps, Quantity::kGpuRowRemaps);
+  if (t.row_remap_pending >= 0) out->Set(Quantity::kGpuRowRemapPending, row, t.row_remap_pending);
+  if (t.row_remap_failed >= 0) out->Set(Quantity::kGpuRowRemapFailed, row, t.row_remap_failed);
   grown(&board.nvlink, t.nvlink_errors, Quantity::kGpuNvlinkErrors);
   grown(&board.replays, t.pcie_replays, Quantity::kGpuPcieReplays);
 }

@@ -69,7 +69,7 @@ class Look {
     uint64_t key = 0;  // 0 = not seen yet
     int32_t entity = 0, xid = -1;
     Micros xid_at = 0;  // when it became `xid`; 0 = it was so when it was seen first
-    Growth ecc, nvlink, replays;
+    Growth ecc, remaps, nvlink, replays;
     // Beside its job's others, while it works: means over about kSmoothed.
     int32_t job_set = 0;
     Micros beside_at = 0;  // of the sample that is in them

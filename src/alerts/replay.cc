@@ -27,14 +27,20 @@ enum Column : uint8_t {
   kXid,
   kReasons,
   kEcc,
+  kRemaps,
+  kRemapPending,
+  kRemapFailed,
   kLinkErrors,
   kReplays,
   kColumns
 };
 constexpr std::array<std::string_view, kColumns> kNames = {
-    "tensor_mhz", "tensor_active",       "sm_clock_mhz", "sm_active",     "sm_occupancy",
-    "gpu_util",   "gr_active",           "power_w",      "fb_used_mib",   "gpu_temp_c",
-    "xid",        "clock_event_reasons", "ecc_dbe",      "nvlink_errors", "pcie_replays"};
+    "tensor_mhz",       "tensor_active", "sm_clock_mhz",
+    "sm_active",        "sm_occupancy",  "gpu_util",
+    "gr_active",        "power_w",       "fb_used_mib",
+    "gpu_temp_c",       "xid",           "clock_event_reasons",
+    "ecc_dbe",          "row_remaps",    "row_remap_pending",
+    "row_remap_failed", "nvlink_errors", "pcie_replays"};
 
 constexpr double kRowsAtOnce = 500'000;  // they are sorted in memory
 
@@ -126,7 +132,10 @@ class Feed {
                     .throttle = whole(kReasons),
                     .ecc_dbe = whole(kEcc),
                     .nvlink_errors = whole(kLinkErrors),
-                    .pcie_replays = whole(kReplays)};
+                    .pcie_replays = whole(kReplays),
+                    .row_remaps = static_cast<int32_t>(whole(kRemaps)),
+                    .row_remap_pending = static_cast<int8_t>(whole(kRemapPending)),
+                    .row_remap_failed = static_cast<int8_t>(whole(kRemapFailed))};
     row.span_s = rows.span_ms[r] / 1e3;
     row.fraction = device.fraction;
     row.jobs = MembersOf(now.job_set);

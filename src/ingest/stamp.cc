@@ -161,7 +161,11 @@ GpuTroubles TroublesOf(const DecodedRow& row) {
           .throttle = whole(CanonicalField::kClockEventReasons),
           .ecc_dbe = whole(CanonicalField::kEccDbe),
           .nvlink_errors = whole(CanonicalField::kNvlinkErrors),
-          .pcie_replays = whole(CanonicalField::kPcieReplays)};
+          .pcie_replays = whole(CanonicalField::kPcieReplays),
+          .row_remaps =
+              static_cast<int32_t>(std::min<int64_t>(whole(CanonicalField::kRowRemaps), 1'000'000)),
+          .row_remap_pending = static_cast<int8_t>(whole(CanonicalField::kRowRemapPending)),
+          .row_remap_failed = static_cast<int8_t>(whole(CanonicalField::kRowRemapFailed))};
 }
 
 GpuNow NowOf(const RowToStamp& in, const RowHeader& h, double ofu, double tensor,

@@ -192,9 +192,11 @@ struct PlantedIncident {
 // An error that a board tells of from a moment on.
 struct BoardError {
   int32_t gpu = 0;
-  int32_t at = 0;   // seconds of the window; negative: before it
-  int32_t xid = 0;  // 0 = none
-  bool uncorrectable = false;
+  int32_t at = 0;              // seconds of the window; negative: before it
+  int32_t xid = 0;             // 0 = none
+  bool uncorrectable = false;  // a double-bit ECC error is counted
+  int32_t remapped_rows = 0;
+  bool remap_failed = false;
 };
 
 class Activity {

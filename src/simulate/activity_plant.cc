@@ -340,13 +340,16 @@ bool ActivityBuilder::PlantBoard(IncidentKind kind, const Candidate& c, int32_t 
               : kind == kXidOld       ? pick(kOld)
                                       : 0;
   error.uncorrectable = kind == kEccDouble || error.xid == 48 || error.xid == 95;
+  if (kind == kRowRemap || kind == kRowRemapOld)
+    error.remapped_rows = 1 + static_cast<int32_t>(draws->Below(4));
+  error.remap_failed = kind == kRowRemapFailed;
   // The code of a natural event would be taken for it, and a second one of its own.
   for (const XidEvent& x : plan_.xids)
     if (x.gpu == error.gpu) return false;
   for (const BoardError& other : a_.board_errors_)
     if (other.gpu == error.gpu) return false;
   int32_t told = error.at;
-  if (kind == kXidOld) {
+  if (kind == kXidOld || kind == kRowRemapOld) {
     error.at = -3600;
     error.uncorrectable = false;
     told = 0;

@@ -291,8 +291,13 @@ void CountErrors(const Fleet::Model& m, int32_t lane, int32_t gpu, int32_t t, Va
   v[kEccSbe] = ecc / 3600 + background(21ull << 40, 30, 100);
   v[kLinkErrors] = errors / 3600 + background(22ull << 40, 25, 140);
   v[kLinkRecoveries] = recoveries / 3600 + background(23ull << 40, 6, 4);
-  for (const BoardError& e : m.activity->BoardErrors(gpu))
-    v[kEccDbe] += e.uncorrectable && e.at <= t;
+  for (const BoardError& e : m.activity->BoardErrors(gpu)) {
+    if (e.at <= t) {
+      v[kEccDbe] += e.uncorrectable ? 1 : 0;
+      v[kUncorrectableRows] += e.remapped_rows;
+      v[kRowRemapFailure] |= e.remap_failed ? 1 : 0;
+    }
+  }
 }
 
 }  // namespace
@@ -357,6 +362,7 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
     v[kDramPpm] = v[kSmPpm] * static_cast<int64_t>(850 + (own & 63)) / 1000;
   if (m.options.fields > 20 || m.planting.any()) ReadMore(m, at, &v);
   v[kLinkErrors] = v[kLinkRecoveries] = v[kEccDbe] = 0;
+  v[kUncorrectableRows] = v[kRowRemapFailure] = 0;
   if (!m.planting.any()) return;
   Vary(m, at, &v);
   CountErrors(m, lane, gpu, t, &v);

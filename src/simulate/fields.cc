@@ -111,8 +111,9 @@ constexpr FieldDef kFields[] = {
     {"DCGM_FI_DEV_CORRECTABLE_REMAPPED_ROWS",
      "Total number of remapped rows for correctable errors.", "counter", kRemappedRows},
     {"DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS",
-     "Total number of remapped rows for uncorrectable errors.", "counter", kZero},
-    {"DCGM_FI_DEV_ROW_REMAP_FAILURE", "Whether remapping of rows has failed.", "gauge", kZero},
+     "Total number of remapped rows for uncorrectable errors.", "counter", kUncorrectableRows},
+    {"DCGM_FI_DEV_ROW_REMAP_FAILURE", "Whether remapping of rows has failed.", "gauge",
+     kRowRemapFailure},
     {"DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL",
      "Total number of NVLink flow-control CRC errors.", "counter", kLinkErrors},
     {"DCGM_FI_DEV_NVLINK_CRC_DATA_ERROR_COUNT_TOTAL", "Total number of NVLink data CRC errors.",
@@ -250,8 +251,8 @@ const std::vector<FieldDef>& IncidentFields() {
     for (const FieldDef& f : std::span(kFields).subspan(kFewFields)) {
       const bool wanted =
           f.value == kNvlinkTx || f.value == kNvlinkRx || f.value == kClockReasons ||
-          f.value == kLinkErrors || f.value == kLinkRecoveries ||
-          f.name == "DCGM_FI_DEV_ENFORCED_POWER_LIMIT" ||
+          f.value == kLinkErrors || f.value == kLinkRecoveries || f.value == kUncorrectableRows ||
+          f.value == kRowRemapFailure || f.name == "DCGM_FI_DEV_ENFORCED_POWER_LIMIT" ||
           f.name == "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL" || f.name == "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL";
       if (wanted) out.push_back(f);
     }

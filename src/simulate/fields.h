@@ -61,6 +61,8 @@ enum Value : uint8_t {
   kLinkErrors,
   kLinkRecoveries,
   kEccDbe,
+  kUncorrectableRows,
+  kRowRemapFailure,
   kValueCount,
 };
 using Values = std::array<int64_t, kValueCount>;

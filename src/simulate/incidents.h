@@ -51,14 +51,17 @@ enum class IncidentKind : uint8_t {
   kXidBus,
   kXidGsp,
   kEccDouble,
+  kRowRemap,
+  kRowRemapFailed,
   kXidOld,
+  kRowRemapOld,
   // What a job says of its training goes wrong.
   kLossNotFinite,
   kLossSpike,
   kGradNorm,
   kLossOnce,
 };
-inline constexpr size_t kIncidentKinds = 37;
+inline constexpr size_t kIncidentKinds = 40;
 
 enum class IncidentGroup : uint8_t {
   kStraggler,

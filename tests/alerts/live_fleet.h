@@ -21,6 +21,7 @@ namespace flopwatch::alerts {
 struct Shown {
   double tensor = .4, sm = .7, duty = 100, clock = 1700, power = 600, temperature = 60;
   double xid = 0, throttle = 0, ecc = 0, nvlink = 0;
+  double remapped = 0, remap_pending = 0, remap_failed = 0;
   std::string job = "7";
   bool silent = false;
 };
@@ -126,6 +127,9 @@ class LiveFleet {
       line("DCGM_FI_DEV_XID_ERRORS", gpu, s, s.xid);
       line("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", gpu, s, s.throttle);
       line("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", gpu, s, s.ecc);
+      line("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", gpu, s, s.remapped);
+      line("DCGM_FI_DEV_ROW_REMAP_PENDING", gpu, s, s.remap_pending);
+      line("DCGM_FI_DEV_ROW_REMAP_FAILURE", gpu, s, s.remap_failed);
       line("DCGM_FI_DEV_NVLINK_CRC_FLIT_ERROR_COUNT_TOTAL", gpu, s, s.nvlink);
     }
     if (text.empty()) return;

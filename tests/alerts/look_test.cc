@@ -72,6 +72,29 @@ TEST(Look, ErrorsAreWhatCame) {
   EXPECT_THAT(fleet.Firing(), IsEmpty());
 }
 
+TEST(Look, RowsThatAreRemapped) {
+  LiveFleet fleet(2, 4);
+  for (int k = 0; k < 4; ++k) fleet[k].remapped = 2;
+  fleet.Go(10 * kMinute);
+  EXPECT_THAT(fleet.Ever(), IsEmpty()) << "rows of long ago, that are replaced";
+  fleet[1].remapped = 3;
+  fleet[5].remap_pending = 1;
+  fleet.Go(30);
+  EXPECT_THAT(
+      fleet.Firing(),
+      ElementsAre("gpu_row_remap: memory rows of GPU-00000001 of node n0 are to be remapped",
+                  "gpu_row_remap: memory rows of GPU-00000005 of node n1 are to be remapped"));
+  fleet[1].remap_failed = 1;   // one thing is to be done with this board, not two
+  fleet[5].remap_pending = 0;  // the GPU was reset: its row is replaced, and counted
+  fleet[5].remapped = 1;
+  fleet.Go(40 * kMinute);
+  EXPECT_THAT(fleet.Firing(), ElementsAre("gpu_row_remap_failed: GPU-00000001 of node n0: a bad "
+                                          "memory row could not be remapped"));
+  fleet[1].remap_failed = 0;  // another board
+  fleet.Go(40 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+}
+
 TEST(Look, HeatIsOfItsNodeAndNoStraggler) {
   LiveFleet fleet(2, 4);
   fleet.Go(30 * kMinute);

@@ -51,9 +51,12 @@ STRAGGLERS = ["straggler_clock", "straggler_power_cap", "straggler_thermal", "st
               "straggler_link", "straggler_host"]
 XIDS = ["xid_application", "xid_memory", "xid_link", "xid_bus", "xid_gsp"]
 REPORTED = ["loss_not_finite", "loss_spike", "grad_norm"]
+ROWS = ["row_remap", "row_remap_failed"]
+BOARDS = XIDS + ["xid_drain", "ecc_double"] + ROWS
 DECOYS = {"xid_old": {"gpu_xid_hardware", "gpu_xid_application"},
+          "row_remap_old": {"gpu_row_remap", "gpu_row_remap_failed"},
           "loss_once": {"job_loss_not_finite", "job_loss_spike", "job_grad_norm"}}
-KINDS = (STRAGGLERS + DROPS + ["hung", "idle_barrier"] + IDLE + XIDS + ["ecc_double"] + REPORTED +
+KINDS = (STRAGGLERS + DROPS + ["hung", "idle_barrier"] + IDLE + XIDS + ["ecc_double"] + ROWS + REPORTED +
          list(DECOYS))
 
 # The rule that names a kind. Natural kinds come last.
@@ -69,6 +72,7 @@ RULE_OF = {
     "hang": "job_hung", "throttle": "gpu_thermal_throttle", "node_silent": "node_silent",
     "xid_application": "gpu_xid_application", "xid_memory": "gpu_xid_hardware",
     "xid_link": "gpu_xid_hardware", "xid_bus": "gpu_xid_hardware", "xid_gsp": "gpu_xid_hardware",
+    "row_remap": "gpu_row_remap", "row_remap_failed": "gpu_row_remap_failed",
     "ecc_double": "gpu_ecc", "loss_not_finite": "job_loss_not_finite",
     "loss_spike": "job_loss_spike", "grad_norm": "job_grad_norm",
     "xid_drain": "gpu_xid_hardware",
@@ -100,6 +104,7 @@ TRUE_OF = {
     "gpu_xid_hardware": {"xid_drain", "xid_memory", "xid_link", "xid_bus", "xid_gsp"},
     "gpu_xid_application": {"xid_application", "xid_drain"},
     "gpu_ecc": {"ecc_double", "xid_memory"},
+    "gpu_row_remap": {"row_remap"}, "gpu_row_remap_failed": {"row_remap_failed"},
 }
 
 
@@ -125,7 +130,9 @@ class Event:
         self.kind, self.size = e["kind"], e.get("size") or 0
         self.planted = e.get("planted", False)
         self.begin, self.end = seconds(e["start"]), seconds(e["end"]) if e["end"] else end_of_all
-        if self.kind in XIDS + ["xid_drain", "ecc_double"]:
+        if self.kind == "row_remap_failed":
+            self.end = end_of_all  # nobody replaces a board in these fleets
+        elif self.kind in BOARDS:
             self.end = self.begin + 10 * MINUTE  # a moment; for so long the code is new
         self.job, self.node = e.get("job"), e.get("node")
         self.gpus = set(e.get("gpus") or
@@ -211,7 +218,7 @@ def in_reach(e, rule, truth):
     least = length(rule.get("for", "")) + 2 * INTERVAL
     job = truth.jobs.get(e.job)
     before = e.begin - max(seconds(job["start"]), truth.begin) if job else 0
-    if e.kind in XIDS + ["xid_drain", "ecc_double"]:
+    if e.kind in BOARDS:
         return e.begin < truth.end - 5 * MINUTE
     if e.end >= truth.end - 2 * INTERVAL or job and job["mig"]:
         return False
