@@ -50,7 +50,7 @@ Status Post(const ReceiverOptions& options, const std::string& url, std::string 
   for (auto& header : headers) fetch.headers.push_back(std::move(header));
   fetch.timeout = kLongestSend;
   fetch.max_body_bytes = 1 << 20;
-  fetch.ca_file = options.ca_file;
+  fetch.tls.ca = options.ca_file;
   fetch.stop = std::move(stop);
   fetch.no_redirects = true;  // secrets and alerts are for this server alone
   FW_ASSIGN_OR_RETURN(const net::FetchResult answer, net::Fetch(url, fetch));

@@ -163,6 +163,14 @@ const std::vector<ConfigKey>& ConfigKeys() {
       {"scrape.file_sd", T::kList, "",
        "Prometheus file_sd files or patterns (JSON or YAML). Read again when they change."},
       {"scrape.http_sd", T::kList, "", "Prometheus http_sd URLs, asked every minute."},
+      {"scrape.ca_file", T::kString, "",
+       "PEM file of the authorities that exporters and http_sd on https are held against. Empty: "
+       "the system's."},
+      {"scrape.cert_file", T::kString, "",
+       "PEM file with this client's certificate and its chain, for exporters that ask for one "
+       "(mutual TLS); with scrape.key_file."},
+      {"scrape.key_file", T::kString, "",
+       "PEM file with the key of scrape.cert_file, without a passphrase."},
       {"scrape.max_body_bytes", T::kInteger, "16777216",
        "Largest scrape accepted, in bytes after decompression.", 1024, int64_t{1} << 32},
       {"scrape.threads", T::kInteger, "1", "Threads that scrape.", 1, 64},

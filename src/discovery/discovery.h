@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "base/time.h"
 #include "net/scraper.h"
+#include "net/tls.h"
 
 namespace flopwatch::discovery {
 
@@ -34,6 +35,7 @@ struct DiscoveryOptions {
   std::vector<std::string> target_files;  // TOML, see ParseTargetsToml
   std::vector<std::string> file_sd;       // paths or patterns (*.json, *.yml, *.yaml)
   std::vector<std::string> http_sd;       // URLs
+  net::TlsFiles tls;                      // for those of them that are https
   Micros file_poll = 5 * kMicrosPerSecond;
   Micros http_refresh = kMicrosPerMinute;
   Micros http_timeout = 5 * kMicrosPerSecond;

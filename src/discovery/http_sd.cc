@@ -44,6 +44,7 @@ class HttpSd final : public TargetSource {
     fetch.timeout = options_.http_timeout;
     fetch.max_body_bytes = options_.max_bytes;
     fetch.stop = stop_;
+    fetch.tls = options_.tls;
     fetch.headers = {
         {"Accept", "application/json"},
         {"X-Prometheus-Refresh-Interval-Seconds",

@@ -18,6 +18,7 @@
 #include "absl/functional/function_ref.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "net/tls.h"
 #include "store/store.h"
 #include "telemetry/metric_series.h"
 #include "telemetry/remote_read.h"
@@ -31,7 +32,7 @@ struct Access {
   // Instead of it: Prometheus' data folder or a snapshot of one, which is read without a server.
   std::string tsdb;
   std::vector<std::pair<std::string, std::string>> headers;  // secrets: never in a message
-  std::string ca_file;
+  net::TlsFiles tls;
   Micros timeout = 2 * kMicrosPerMinute;  // of one request
   // Between the end of a request and the next, so that others are served: gentle.
   Micros pause = 0;

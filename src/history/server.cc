@@ -95,7 +95,7 @@ StatusOr<Reply> Server::Ask(std::string_view method, const std::string& url, std
   options.headers.insert(options.headers.end(), access_.headers.begin(), access_.headers.end());
   options.timeout = access_.timeout;
   options.max_body_bytes = kMaxAnswerBytes;
-  options.ca_file = access_.ca_file;
+  options.tls = access_.tls;
   options.stop = access_.stop;
   options.same_origin = true;  // what opens this server is for no other
   Micros wait = kFirstWait;

@@ -101,13 +101,7 @@ class Exchange {
   Status Handshake() {
     ErrorCode ec;
     tls_context_.emplace(asio::ssl::context::tls_client);
-    SSL_CTX_set_min_proto_version(tls_context_->native_handle(), TLS1_2_VERSION);
-    if (options_.ca_file.empty()) {
-      tls_context_->set_default_verify_paths(ec);
-    } else if (tls_context_->load_verify_file(options_.ca_file, ec); ec) {
-      return InvalidArgument("reading certificates from '{}': {}", options_.ca_file, ec.message());
-    }
-    tls_context_->set_verify_mode(asio::ssl::verify_peer, ec);
+    FW_RETURN_IF_ERROR(SetUpTlsClient(tls_context_->native_handle(), options_.tls));
     tls_.emplace(socket_, *tls_context_);
     ErrorCode address_ec;
     asio::ip::make_address(url_.host, address_ec);

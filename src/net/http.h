@@ -13,6 +13,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
+#include "net/tls.h"
 
 namespace flopwatch::net {
 
@@ -151,8 +152,8 @@ struct FetchOptions {
   std::vector<std::pair<std::string, std::string>> headers = {};
   Micros timeout = 30 * kMicrosPerSecond;  // of the whole call, redirects included
   uint64_t max_body_bytes = 256ull << 20;  // before and after decompression
-  std::string ca_file = {};                // PEM; empty = the system's roots
-  std::stop_token stop = {};               // given up once it says so (Cancelled)
+  TlsFiles tls = {};
+  std::stop_token stop = {};  // given up once it says so (Cancelled)
   // A redirect to another scheme, host or port is an error (PermissionDenied): the headers open
   // this server alone.
   bool same_origin = false;

@@ -37,10 +37,10 @@ class ScraperImpl final : public Scraper {
       if (on_removed) on_removed(index, thread);
       Release(index);
     };
-    // Without a file of its own the context waits for the first https target: reading the system's
+    // Without files of its own the context waits for the first https target: reading the system's
     // roots takes a while.
-    if (!options.ca_file.empty()) {
-      FW_ASSIGN_OR_RETURN(context_.tls, TlsClientContext::Create(options.ca_file));
+    if (!options.tls.empty()) {
+      FW_ASSIGN_OR_RETURN(context_.tls, TlsClientContext::Create(options.tls));
     }
     context_.resolver = std::make_unique<Resolver>();
     open_files_ = RaiseOpenFiles();
@@ -70,7 +70,7 @@ class ScraperImpl final : public Scraper {
                                        : target.url;
       if (by_key.contains(key)) continue;
       if (url.ok() && url->tls && !context_.tls) {
-        auto tls = TlsClientContext::Create("");
+        auto tls = TlsClientContext::Create({});
         if (tls.ok()) {
           // The loops see it without a lock: they learn of the target later, by a post.
           context_.tls = *std::move(tls);

@@ -16,6 +16,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
+#include "net/tls.h"
 
 namespace flopwatch::net {
 
@@ -58,7 +59,7 @@ struct ScraperOptions {
   // is back should be seen soon: what back-off saves is small (a refused connection costs
   // microseconds).
   Micros max_backoff = kMicrosPerMinute;
-  std::string ca_file;  // PEM for https targets; empty = the system's roots
+  TlsFiles tls;  // for https targets
 };
 
 struct ScrapeResult {

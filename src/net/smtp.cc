@@ -189,7 +189,7 @@ class SmtpSession {
   }
 
   Status StartTls() {
-    FW_ASSIGN_OR_RETURN(tls_context_, TlsClientContext::Create(server_.ca_file));
+    FW_ASSIGN_OR_RETURN(tls_context_, TlsClientContext::Create(server_.tls_files));
     tls_.emplace(*tls_context_, server_.host);
     return SendBytes(tls_->TakeOutput());
   }

@@ -10,6 +10,7 @@
 
 #include "base/status.h"
 #include "base/time.h"
+#include "net/tls.h"
 
 namespace flopwatch::net {
 
@@ -24,7 +25,7 @@ struct SmtpServer {
   std::string host;
   uint16_t port = 25;
   SmtpTls tls = SmtpTls::kOffered;
-  std::string ca_file;                     // PEM; empty = the system's roots
+  TlsFiles tls_files;
   std::string user, password;              // empty user: there is no login
   Micros timeout = 15 * kMicrosPerSecond;  // of the whole call
 };

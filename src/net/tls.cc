@@ -31,21 +31,41 @@ bool IsAddress(const std::string& host) {
 
 }  // namespace
 
-StatusOr<std::unique_ptr<TlsClientContext>> TlsClientContext::Create(const std::string& ca_file) {
+Status SetUpTlsClient(SSL_CTX* context, const TlsFiles& files) {
+  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
+  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
+  if (files.ca.empty()) {
+    SSL_CTX_set_default_verify_paths(context);
+  } else if (SSL_CTX_load_verify_locations(context, files.ca.c_str(), nullptr) != 1) {
+    return InvalidArgument("reading certificates from '{}': {}; expected a PEM file", files.ca,
+                           LastError());
+  }
+  if (files.cert.empty() != files.key.empty())
+    return InvalidArgument("a certificate of one's own ('{}') needs its key ('{}'), and a key it",
+                           files.cert, files.key);
+  if (!files.cert.empty()) {
+    // Without a passphrase: nobody is asked for one.
+    SSL_CTX_set_default_passwd_cb(context, [](char*, int, int, void*) { return -1; });
+    if (SSL_CTX_use_certificate_chain_file(context, files.cert.c_str()) != 1)
+      return InvalidArgument("reading the certificate in '{}': {}; expected a PEM file", files.cert,
+                             LastError());
+    if (SSL_CTX_use_PrivateKey_file(context, files.key.c_str(), SSL_FILETYPE_PEM) != 1)
+      return InvalidArgument(
+          "reading the key in '{}': {}; expected the key of the certificate in '{}', PEM, without "
+          "a passphrase",
+          files.key, LastError(), files.cert);
+  }
+  ERR_clear_error();
+  return absl::OkStatus();
+}
+
+StatusOr<std::unique_ptr<TlsClientContext>> TlsClientContext::Create(const TlsFiles& files) {
   SSL_CTX* const context = SSL_CTX_new(TLS_client_method());
   if (context == nullptr) return Internal("creating a TLS context: {}", LastError());
   auto owned = std::unique_ptr<TlsClientContext>(new TlsClientContext(context));
-  SSL_CTX_set_min_proto_version(context, TLS1_2_VERSION);
-  SSL_CTX_set_verify(context, SSL_VERIFY_PEER, nullptr);
   // Idle connections give their record buffers back: 34 KiB each.
   SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS);
-  if (ca_file.empty()) {
-    SSL_CTX_set_default_verify_paths(context);
-  } else if (SSL_CTX_load_verify_locations(context, ca_file.c_str(), nullptr) != 1) {
-    return InvalidArgument("reading certificates from '{}': {}; expected a PEM file", ca_file,
-                           LastError());
-  }
-  ERR_clear_error();
+  FW_RETURN_IF_ERROR(SetUpTlsClient(context, files));
   return owned;
 }
 

@@ -13,10 +13,21 @@ struct ssl_ctx_st;
 
 namespace flopwatch::net {
 
+// Whom a client trusts, and who it says it is: PEM files.
+struct TlsFiles {
+  std::string ca = {};    // authorities that a server is held against; empty = the system's roots
+  std::string cert = {};  // its own certificate and chain, for servers that ask; with `key`
+  std::string key = {};   // the certificate's private key, without a passphrase
+  bool empty() const { return ca.empty() && cert.empty() && key.empty(); }
+};
+
+// Makes a context of OpenSSL check its servers as said, from TLS 1.2 on. InvalidArgument names the
+// file that cannot be used.
+Status SetUpTlsClient(ssl_ctx_st* context, const TlsFiles& files);
+
 class TlsClientContext {
  public:
-  // `ca_file` PEM; empty = the system's roots.
-  static StatusOr<std::unique_ptr<TlsClientContext>> Create(const std::string& ca_file);
+  static StatusOr<std::unique_ptr<TlsClientContext>> Create(const TlsFiles& files);
   ~TlsClientContext();
   TlsClientContext(const TlsClientContext&) = delete;
   TlsClientContext& operator=(const TlsClientContext&) = delete;

@@ -617,7 +617,7 @@ TEST(Scraper, RefusesNonsenseOptions) {
   EXPECT_EQ(Scraper::Start(o, nullptr, nullptr).status().code(),
             absl::StatusCode::kInvalidArgument);
   o = {};
-  o.ca_file = "/nonexistent/ca.pem";
+  o.tls.ca = "/nonexistent/ca.pem";
   EXPECT_EQ(Scraper::Start(o, nullptr, nullptr).status().code(),
             absl::StatusCode::kInvalidArgument);
 }

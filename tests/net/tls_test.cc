@@ -1,5 +1,6 @@
 // https for both clients, against a server made of OpenSSL's blocking calls with certificates made
 // here.
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <openssl/evp.h>
@@ -56,21 +57,63 @@ Certificate MakeCertificate(const char* names) {
   return c;
 }
 
+// A file that is gone with this.
+class TempPem {
+ public:
+  template <typename Write>
+  TempPem(const char* what, Write&& write)
+      : path_(std::filesystem::path(::testing::TempDir()) /
+              fmt::format("flopwatch-{}-{}-{}.pem", what, getpid(), static_cast<void*>(this))) {
+    FILE* const f = fopen(path_.c_str(), "w");
+    write(f);
+    fclose(f);
+  }
+  ~TempPem() { std::filesystem::remove(path_); }
+  TempPem(const TempPem&) = delete;
+  std::string path() const { return path_; }
+
+ private:
+  std::filesystem::path path_;
+};
+
+// Who a client says it is.
+class Identity {
+ public:
+  explicit Identity(const char* passphrase = nullptr)
+      : certificate_(MakeCertificate("DNS:client")),
+        cert_("cert", [&](FILE* f) { PEM_write_X509(f, certificate_.x509); }),
+        key_("key", [&](FILE* f) {
+          PEM_write_PKCS8PrivateKey(f, certificate_.key,
+                                    passphrase == nullptr ? nullptr : EVP_aes_128_cbc(), passphrase,
+                                    passphrase == nullptr ? 0 : 4, nullptr, nullptr);
+        }) {}
+  ~Identity() {
+    X509_free(certificate_.x509);
+    EVP_PKEY_free(certificate_.key);
+  }
+  std::string cert() const { return cert_.path(); }
+  std::string key() const { return key_.path(); }
+
+ private:
+  Certificate certificate_;
+  TempPem cert_, key_;
+};
+
 class TlsServer {
  public:
-  TlsServer(const char* names, std::string answer)
+  // `client`: whom it answers, and nobody else; null = anybody.
+  TlsServer(const char* names, std::string answer, const Identity* client = nullptr)
       : certificate_(MakeCertificate(names)),
         context_(SSL_CTX_new(TLS_server_method())),
-        answer_(std::move(answer)) {
+        answer_(std::move(answer)),
+        pem_("ca", [&](FILE* f) { PEM_write_X509(f, certificate_.x509); }) {
     signal(SIGPIPE, SIG_IGN);  // SSL_write to a client that hung up
     SSL_CTX_use_certificate(context_, certificate_.x509);
     SSL_CTX_use_PrivateKey(context_, certificate_.key);
-    pem_ = std::filesystem::path(::testing::TempDir()) /
-           ("flopwatch-ca-" + std::to_string(getpid()) + "-" +
-            std::to_string(reinterpret_cast<uintptr_t>(this)) + ".pem");
-    FILE* const f = fopen(pem_.c_str(), "w");
-    PEM_write_X509(f, certificate_.x509);
-    fclose(f);
+    if (client != nullptr) {
+      SSL_CTX_set_verify(context_, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, nullptr);
+      SSL_CTX_load_verify_locations(context_, client->cert().c_str(), nullptr);
+    }
     server_.emplace([this](RawSocket& s) { Serve(s); });
   }
   ~TlsServer() {
@@ -78,12 +121,11 @@ class TlsServer {
     SSL_CTX_free(context_);
     X509_free(certificate_.x509);
     EVP_PKEY_free(certificate_.key);
-    std::filesystem::remove(pem_);
   }
   std::string Url(const std::string& host = "127.0.0.1") const {
     return "https://" + host + ":" + std::to_string(server_->port()) + "/metrics";
   }
-  std::string pem() const { return pem_; }
+  std::string pem() const { return pem_.path(); }
   int handshakes() const { return handshakes_; }
 
  private:
@@ -107,7 +149,7 @@ class TlsServer {
   Certificate certificate_;
   SSL_CTX* context_;
   std::string answer_;
-  std::filesystem::path pem_;
+  TempPem pem_;
   std::atomic<int> handshakes_{0};
   std::optional<RawServer> server_;
 };
@@ -120,7 +162,7 @@ std::string TlsAnswer(const std::string& body) {
 TEST(FetchTls, VerifiesTheHost) {
   const TlsServer server("IP:127.0.0.1,DNS:localhost", TlsAnswer("secret metrics"));
   FetchOptions trusting;
-  trusting.ca_file = server.pem();
+  trusting.tls.ca = server.pem();
   for (const char* host : {"127.0.0.1", "localhost"}) {
     const auto ok = Fetch(server.Url(host), trusting);
     ASSERT_TRUE(ok.ok()) << ok.status();
@@ -132,13 +174,37 @@ TEST(FetchTls, VerifiesTheHost) {
               HasSubstr("is not trusted: self-signed certificate"));
 
   const TlsServer other("DNS:other.example", TlsAnswer("x"));
-  trusting.ca_file = other.pem();
+  trusting.tls.ca = other.pem();
   EXPECT_THAT(std::string(Fetch(other.Url(), trusting).status().message()),
               HasSubstr("is not trusted: IP address mismatch"));
   EXPECT_THAT(std::string(Fetch(other.Url("localhost"), trusting).status().message()),
               HasSubstr("is not trusted: hostname mismatch"));
-  trusting.ca_file = "/nonexistent.pem";
+  trusting.tls.ca = "/nonexistent.pem";
   EXPECT_EQ(Fetch(other.Url(), trusting).status().code(), absl::StatusCode::kInvalidArgument);
+}
+
+TEST(FetchTls, SaysWhoItIs) {
+  const Identity own, other, locked("word");
+  const TlsServer server("IP:127.0.0.1", TlsAnswer("secret metrics"), &own);
+  FetchOptions options;
+  options.tls = {.ca = server.pem(), .cert = own.cert(), .key = own.key()};
+  const auto ok = Fetch(server.Url(), options);
+  ASSERT_TRUE(ok.ok()) << ok.status();
+  EXPECT_EQ(ok->body, "secret metrics");
+
+  const auto error = [&] { return std::string(MessageOf(Fetch(server.Url(), options).status())); };
+  options.tls = {.ca = server.pem()};
+  EXPECT_THAT(error(), HasSubstr("certificate required"));
+  options.tls = {.ca = server.pem(), .cert = other.cert(), .key = other.key()};
+  EXPECT_FALSE(Fetch(server.Url(), options).ok()) << "one that it does not know";
+  options.tls = {.ca = server.pem(), .cert = own.cert(), .key = other.key()};
+  EXPECT_THAT(error(), HasSubstr("expected the key of the certificate"));
+  options.tls = {.ca = server.pem(), .cert = locked.cert(), .key = locked.key()};
+  EXPECT_THAT(error(), HasSubstr("without a passphrase"));
+  options.tls = {.ca = server.pem(), .cert = own.cert()};
+  EXPECT_THAT(error(), HasSubstr("needs its key"));
+  options.tls = {.ca = server.pem(), .cert = "/nonexistent.pem", .key = own.key()};
+  EXPECT_THAT(error(), HasSubstr("reading the certificate in '/nonexistent.pem'"));
 }
 
 struct Seen {
@@ -146,10 +212,10 @@ struct Seen {
   std::string first;
 };
 
-std::unique_ptr<Scraper> Scrape(const std::string& ca_file, const std::string& url, Seen* seen) {
+std::unique_ptr<Scraper> Scrape(const TlsFiles& files, const std::string& url, Seen* seen) {
   ScraperOptions o;
   o.interval = 10 * kMicrosPerMilli;
-  o.ca_file = ca_file;
+  o.tls = files;
   auto scraper = Scraper::Start(
       o,
       [seen](const ScrapeResult& r) {
@@ -168,10 +234,20 @@ TEST(ScraperTls, KeepsOneConnection) {
     body += "DCGM_FI_DEV_SM_CLOCK{gpu=\"" + std::to_string(i) + "\"} 1980\n";
   const TlsServer server("IP:127.0.0.1", TlsAnswer(body));
   Seen seen;
-  const auto scraper = Scrape(server.pem(), server.Url(), &seen);
+  const auto scraper = Scrape({.ca = server.pem()}, server.Url(), &seen);
   while (seen.bodies < 5) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(seen.first, body);
   EXPECT_EQ(server.handshakes(), 1);
+  EXPECT_EQ(scraper->Health()[0].failures, 0u) << scraper->Health()[0].last_error;
+}
+
+TEST(ScraperTls, SaysWhoItIs) {
+  const Identity own;
+  const TlsServer server("IP:127.0.0.1", TlsAnswer("DCGM_FI_DEV_SM_CLOCK{gpu=\"0\"} 1980\n"), &own);
+  Seen seen;
+  const auto scraper =
+      Scrape({.ca = server.pem(), .cert = own.cert(), .key = own.key()}, server.Url(), &seen);
+  while (seen.bodies < 2) std::this_thread::sleep_for(std::chrono::milliseconds(1));
   EXPECT_EQ(scraper->Health()[0].failures, 0u) << scraper->Health()[0].last_error;
 }
 
@@ -187,10 +263,14 @@ TEST(ScraperTls, RefusesWhomItCannotVerify) {
   const TlsServer server("IP:127.0.0.1", TlsAnswer("x"));
   const TlsServer other("DNS:other.example", TlsAnswer("x"));
   Seen seen;
-  EXPECT_THAT(FirstError(*Scrape("", server.Url(), &seen)),
+  EXPECT_THAT(FirstError(*Scrape({}, server.Url(), &seen)),
               HasSubstr("is not trusted: self-signed certificate"));
-  EXPECT_THAT(FirstError(*Scrape(other.pem(), other.Url(), &seen)),
+  EXPECT_THAT(FirstError(*Scrape({.ca = other.pem()}, other.Url(), &seen)),
               HasSubstr("is not trusted: IP address mismatch"));
+  const Identity own;
+  const TlsServer asks("IP:127.0.0.1", TlsAnswer("x"), &own);
+  EXPECT_THAT(FirstError(*Scrape({.ca = asks.pem()}, asks.Url(), &seen)),
+              HasSubstr("certificate required"));
   EXPECT_EQ(seen.bodies, 0);
 }
 
@@ -201,7 +281,7 @@ TEST(ScraperTls, APlainServerIsToldFromATlsOne) {
   });
   Seen seen;
   EXPECT_THAT(
-      FirstError(*Scrape("", "https://127.0.0.1:" + std::to_string(plain.port()) + "/", &seen)),
+      FirstError(*Scrape({}, "https://127.0.0.1:" + std::to_string(plain.port()) + "/", &seen)),
       HasSubstr("TLS handshake with 127.0.0.1 failed"));
 }
 

@@ -76,7 +76,7 @@ StatusOr<MailWay> WayOf(const ReceiverOptions& o) {
                    : o.mail.starttls == "required" ? net::SmtpTls::kRequired
                    : o.mail.starttls == "never"    ? net::SmtpTls::kNever
                                                    : net::SmtpTls::kOffered;
-  way.server.ca_file = o.ca_file;
+  way.server.tls_files.ca = o.ca_file;
   way.server.user = o.mail.user;
   way.server.password = o.mail.password;
   way.server.timeout = kLongestSend;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/text.h"
+#include "cli/commands/scrape_tls.h"
 #include "cli/commands/site_catalog.h"
 #include "cli/views/style.h"
 #include "discovery/target.h"
@@ -34,8 +35,10 @@ struct Judged {
   int32_t index = -1;
 };
 
-Status ScrapeOnce(const net::ScrapeTarget& target, ingest::Pipeline* pipeline) {
+Status ScrapeOnce(const net::ScrapeTarget& target, const net::TlsFiles& tls,
+                  ingest::Pipeline* pipeline) {
   net::FetchOptions options;
+  options.tls = tls;
   options.max_body_bytes = kMaxBody;
   const auto answer = net::Fetch(target.url, options);
   if (!answer.ok()) return Annotate(answer.status(), target.url);
@@ -131,11 +134,12 @@ Status RunDoctorTarget(Context& context, const DoctorTargetOptions& options) {
   ingest::PipelineOptions pipeline;
   pipeline.nominal_interval = *every;
   pipeline.maintenance = false;
+  FW_ASSIGN_OR_RETURN(const net::TlsFiles tls, ScrapeTlsOf(context));
   FW_ASSIGN_OR_RETURN(const std::unique_ptr<ingest::IngestSide> side,
                       ingest::IngestSide::Start(pipeline, &catalog, nullptr));
   for (int k = 0; k < options.scrapes; ++k) {
     if (k > 0) std::this_thread::sleep_for(std::chrono::microseconds(*every));
-    FW_RETURN_IF_ERROR(ScrapeOnce(targets.front(), &side->pipeline));
+    FW_RETURN_IF_ERROR(ScrapeOnce(targets.front(), tls, &side->pipeline));
     context.Say(fmt::format("scrape {} of {} of {}", k + 1, options.scrapes,
                             Printable(targets.front().url, 200)));
   }

@@ -34,7 +34,7 @@ constexpr uint64_t kMaxSecretBytes = 64 << 10;
 
 struct PrometheusImport {
   std::string url, tsdb, into, last, from, to, way = "auto", bearer_file, user, password_file, ca,
-                                               pause;
+                                               cert, key, pause;
   std::vector<std::string> match, headers, replica_labels;
   bool dry_run = false;
 };
@@ -50,11 +50,10 @@ StatusOr<std::string> SecretIn(const std::string& file) {
 // A folder has no server that would want to know who asks.
 StatusOr<history::Access> AccessOfFolder(const PrometheusImport& o) {
   if (!o.bearer_file.empty() || !o.user.empty() || !o.password_file.empty() || !o.headers.empty() ||
-      !o.ca.empty() || !o.pause.empty() || o.way != "auto")
+      !o.ca.empty() || !o.cert.empty() || !o.key.empty() || !o.pause.empty() || o.way != "auto")
     return InvalidArgument(
-        "--tsdb reads files: --way, --bearer-token-file, --user, --password-file, --header, --ca "
-        "and "
-        "--pause are for a server");
+        "--tsdb reads files: --way, --bearer-token-file, --user, --password-file, --header, --ca, "
+        "--cert, --key and --pause are for a server");
   return history::Access{.tsdb = o.tsdb};
 }
 
@@ -72,7 +71,9 @@ StatusOr<history::Access> AccessOf(const PrometheusImport& o) {
     return InvalidArgument(
         "a name and a password do not belong into the URL, where logs show them; give --user and "
         "--password-file");
-  access.ca_file = o.ca;
+  access.tls = {.ca = o.ca, .cert = o.cert, .key = o.key};
+  if (o.cert.empty() != o.key.empty())
+    return InvalidArgument("--cert and --key belong together: a certificate and its key");
   if (!o.bearer_file.empty()) {
     FW_ASSIGN_OR_RETURN(const std::string token, SecretIn(o.bearer_file));
     access.headers.emplace_back("Authorization", "Bearer " + token);
@@ -313,6 +314,10 @@ Args AddImportPrometheus(Args app, Run* run) {
   sub.Option("--header LINE", o->headers, "NAME: VALUE, such as X-Scope-OrgID: tenant").OneWord();
   sub.Option("--ca FILE", o->ca, "Certificates (PEM) that the server's is checked against")
       .OneWord();
+  sub.Option("--cert FILE", o->cert,
+             "The client's own certificate (PEM), for mutual TLS; with --key")
+      .OneWord();
+  sub.Option("--key FILE", o->key, "That certificate's key (PEM), without a passphrase").OneWord();
   sub.Option("--pause DURATION", o->pause, "Between two requests: gentler (0s)").OneWord();
   sub.Footer(
       "Reads raw samples at their own times, puts them back together into scrapes and stores them\n"

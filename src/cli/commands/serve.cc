@@ -19,6 +19,7 @@
 #include "base/time.h"
 #include "cli/commands/commands.h"
 #include "cli/commands/listen_address.h"
+#include "cli/commands/scrape_tls.h"
 #include "cli/commands/site_catalog.h"
 #include "cli/commands/site_rules.h"
 #include "cli/commands/site_slurm.h"
@@ -116,6 +117,7 @@ StatusOr<std::optional<uploads::TraceLibraryOptions>> TraceOptionsOf(Context& co
 
 StatusOr<net::ScraperOptions> ScraperOptionsOf(Context& context) {
   net::ScraperOptions o;
+  FW_ASSIGN_OR_RETURN(o.tls, ScrapeTlsOf(context));
   FW_ASSIGN_OR_RETURN(o.interval, context.ConfigDuration("scrape.interval"));
   FW_ASSIGN_OR_RETURN(o.timeout, context.ConfigDuration("scrape.timeout"));
   o.timeout = std::min(o.timeout, std::max(o.interval, kMicrosPerSecond));
@@ -134,6 +136,7 @@ StatusOr<discovery::DiscoveryOptions> DiscoveryOptionsOf(Context& context) {
   if (!file.empty()) o.target_files = {file};
   FW_ASSIGN_OR_RETURN(o.file_sd, context.ConfigList("scrape.file_sd"));
   FW_ASSIGN_OR_RETURN(o.http_sd, context.ConfigList("scrape.http_sd"));
+  FW_ASSIGN_OR_RETURN(o.tls, ScrapeTlsOf(context));
   return o;
 }
 
