@@ -82,11 +82,12 @@ TEST(Look, RowsThatAreRemapped) {
   fleet.Go(30);
   EXPECT_THAT(
       fleet.Firing(),
-      ElementsAre("gpu_row_remap: memory rows of GPU-00000001 of node n0 are to be remapped",
-                  "gpu_row_remap: memory rows of GPU-00000005 of node n1 are to be remapped"));
+      ElementsAre(
+          "gpu_row_remap: 1 memory rows of GPU-00000001 of node n0 are remapped",
+          "gpu_row_remap_pending: memory rows of GPU-00000005 of node n1 wait for the reset "
+          "that remaps them"));
   fleet[1].remap_failed = 1;   // one thing is to be done with this board, not two
-  fleet[5].remap_pending = 0;  // the GPU was reset: its row is replaced, and counted
-  fleet[5].remapped = 1;
+  fleet[5].remap_pending = 0;  // the GPU was reset
   fleet.Go(40 * kMinute);
   EXPECT_THAT(fleet.Firing(), ElementsAre("gpu_row_remap_failed: GPU-00000001 of node n0: a bad "
                                           "memory row could not be remapped"));

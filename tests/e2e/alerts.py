@@ -54,7 +54,7 @@ REPORTED = ["loss_not_finite", "loss_spike", "grad_norm"]
 ROWS = ["row_remap", "row_remap_failed"]
 BOARDS = XIDS + ["xid_drain", "ecc_double"] + ROWS
 DECOYS = {"xid_old": {"gpu_xid_hardware", "gpu_xid_application"},
-          "row_remap_old": {"gpu_row_remap", "gpu_row_remap_failed"},
+          "row_remap_old": {"gpu_row_remap", "gpu_row_remap_pending", "gpu_row_remap_failed"},
           "loss_once": {"job_loss_not_finite", "job_loss_spike", "job_grad_norm"}}
 KINDS = (STRAGGLERS + DROPS + ["hung", "idle_barrier"] + IDLE + XIDS + ["ecc_double"] + ROWS +
          REPORTED + list(DECOYS))
