@@ -296,6 +296,7 @@ StatusOr<std::unique_ptr<IngestSide>> IngestSide::Start(const PipelineOptions& o
               });
     for (const store::EntityRecord& e : dimensions->entities)
       side->jobs.BindEntity(e.id, e.key, e.labels);
+    jobs::AwaitUnseenGpus(side->books, &side->jobs);
   }
   side->application.Start();
   side->writer.Start([pipeline = &side->pipeline] { pipeline->Tick(); });

@@ -11,15 +11,16 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/mutex.h"
+#include "jobs/gpu_list.h"
 #include "jobs/text_pool.h"
 
 namespace flopwatch::jobs {
 
-inline constexpr std::array<std::string AttemptRecord::*, 11> kAttemptTexts = {
+inline constexpr std::array<std::string AttemptRecord::*, 12> kAttemptTexts = {
     &AttemptRecord::cluster,     &AttemptRecord::job,      &AttemptRecord::name,
     &AttemptRecord::user,        &AttemptRecord::account,  &AttemptRecord::partition,
     &AttemptRecord::qos,         &AttemptRecord::workflow, &AttemptRecord::state,
-    &AttemptRecord::reservation, &AttemptRecord::nodes};
+    &AttemptRecord::reservation, &AttemptRecord::nodes,    &AttemptRecord::gpu_list};
 inline constexpr std::array<std::string NodeRecord::*, 5> kNodeTexts = {
     &NodeRecord::cluster, &NodeRecord::node, &NodeRecord::state, &NodeRecord::reason,
     &NodeRecord::partitions};
@@ -95,9 +96,11 @@ struct Books::Impl {
 
   bool Acceptable(const AttemptRecord& a) const FW_REQUIRES(mutex) {
     if (a.job.empty() || a.nodes.size() > limits.max_list_bytes) return false;
+    if (a.gpu_list.size() > limits.max_list_bytes) return false;
     if (!(a.duty <= 1) || a.start < 0 || a.end < a.start || a.suspended_s < 0) return false;
     return std::ranges::all_of(kAttemptTexts, [&](auto text) FW_REQUIRES(mutex) {
-      return text == &AttemptRecord::nodes || (a.*text).size() <= limits.max_text_bytes;
+      return text == &AttemptRecord::nodes || text == &AttemptRecord::gpu_list ||
+             (a.*text).size() <= limits.max_text_bytes;
     });
   }
   bool Acceptable(const NodeRecord& n) const FW_REQUIRES(mutex) {
@@ -182,6 +185,8 @@ void Books::Impl::TellOne(const AttemptRecord& told) {
   AttemptRecord now = before;
   for (const auto text : kAttemptTexts)
     if (!(told.*text).empty()) now.*text = told.*text;
+  // A list of some of its GPUs takes none of the whole list away.
+  if (before.placed && !told.placed && !before.gpu_list.empty()) now.gpu_list = before.gpu_list;
   now.submit = told.submit > 0 ? told.submit : now.submit;
   now.eligible = told.eligible > 0 ? told.eligible : now.eligible;
   now.start = told.start;
@@ -510,6 +515,26 @@ void RemindIndex(const Books& books, JobIndex* index) {
     time.to = a.end;
   });
   index->KnowTimes(ran);
+}
+
+void AwaitUnseenGpus(const Books& books, JobIndex* index) {
+  constexpr size_t kMaxGpusOfAttempt = 1'000'000;
+  std::vector<StaticAssignment> unseen;
+  books.ForEachAttempt(0, kOpenEnd, [&](const AttemptRecord& a) {
+    if (a.start == 0 || a.gpu_list.empty()) return;
+    ForEachGpuOf(a.gpu_list, kMaxGpusOfAttempt, [&](const std::string& gpu) {
+      if (index->IsNamed(gpu)) return;
+      unseen.push_back({.gpu = gpu,
+                        .job = a.job,
+                        .name = a.name,
+                        .user = a.user,
+                        .workflow = a.workflow,
+                        .from = a.start,
+                        .to = a.end,
+                        .cluster = a.cluster});
+    });
+  });
+  index->Schedule(unseen);
 }
 
 BookStats Books::stats() const {

@@ -52,6 +52,7 @@ struct AttemptRecord : AttemptNumbers {
   std::string name, user, account, partition, qos, workflow;
   std::string state;               // the scheduler's word, "COMPLETED"; "" = not said
   std::string reservation, nodes;  // nodes: a list as Slurm writes it, "gpu[001-004]"
+  std::string gpu_list;  // which GPUs it held (gpu_list.h); "" = not known, not even of some
   bool operator==(const AttemptRecord&) const = default;
 };
 
@@ -77,7 +78,7 @@ struct BookLimits {
   size_t max_attempts = 4'000'000;
   size_t max_nodes = 4'000'000;  // records
   size_t max_text_bytes = 512;
-  size_t max_list_bytes = 64 << 10;  // of a node list or partitions
+  size_t max_list_bytes = 64 << 10;  // of a list of nodes, GPUs or partitions
 };
 
 struct BookChanges {
@@ -147,5 +148,8 @@ class Books {
 // Tells the index what of the books it does not store itself: which cluster each node is of that is
 // there now, and when jobs ran. After both were loaded, before GPUs are bound.
 void RemindIndex(const Books& books, JobIndex* index);
+// Tells the index whose GPUs were that nobody has seen yet: they wait for JobIndex::BindEntity().
+// After every GPU that is known was bound; of those the index knows it already.
+void AwaitUnseenGpus(const Books& books, JobIndex* index);
 
 }  // namespace flopwatch::jobs

@@ -200,6 +200,9 @@ class JobIndex {
   void BindEntity(int32_t entity, const telemetry::EntityKey& key,
                   const telemetry::EntityLabels& labels);
 
+  // Whether a GPU that is known is, or was, called so (StaticAssignment::gpu).
+  bool IsNamed(const std::string& gpu) const;
+
   // These nodes are the cluster's: a job id that labels on their GPUs show is one of that cluster.
   // A node that several clusters name is of none. Label intervals of another cluster's job with the
   // same id, recorded before this was known, become those of the cluster's own.

@@ -173,6 +173,12 @@ void JobIndex::BindEntity(int32_t entity, const EntityKey& key, const EntityLabe
   for (const int32_t id : changed) impl_->ReconcileStatic(id);
 }
 
+bool JobIndex::IsNamed(const std::string& gpu) const {
+  const MutexLock static_lock(impl_->static_mutex);
+  const auto name = impl_->names.find(gpu);
+  return name != impl_->names.end() && !name->second.tenants.empty();
+}
+
 void JobIndex::Impl::SetCluster(int32_t entity, uint16_t cluster) {
   Shard& shard = ShardOf(entity);
   const MutexLock lock(shard.mutex);

@@ -8,7 +8,7 @@
 
 #include "absl/container/flat_hash_set.h"
 #include "absl/container/node_hash_map.h"
-#include "jobs/slurm/hostlist.h"
+#include "jobs/hostlist.h"
 
 namespace flopwatch::query {
 namespace {
@@ -32,8 +32,8 @@ struct AttemptHosts {
   absl::flat_hash_map<std::string, std::vector<Host::Count>> pooled;
 };
 
-// Whether intervals of the job are known: those of GPUs that no exporter had named yet are
-// forgotten with a restart, and then the number alone counts.
+// Whether intervals of the job are known: of GPUs that no exporter has named yet there are none,
+// and then the number alone counts.
 bool IsOnGpus(const Memory& memory, const jobs::AttemptRecord& a) {
   const auto job = memory.jobs().FindJobOf(a.cluster, a.job);
   return job.has_value() && memory.jobs().GpusEver(job->id) > 0;
@@ -57,7 +57,7 @@ AttemptHosts AttemptHostsIn(const Memory& memory, Window window,
     if (a.start == 0 || a.gpus <= 0) return;
     const bool named = a.placed && !a.nodes.empty() && IsOnGpus(memory, a);
     if (named && unseen.empty()) return;
-    const auto nodes = slurm::ExpandHostlist(a.nodes);
+    const auto nodes = jobs::ExpandHostlist(a.nodes);
     if (!nodes.ok() || nodes->empty()) {
       out.pooled[a.partition].push_back({{a.start, a.end}, static_cast<double>(a.gpus)});
       return;
@@ -312,7 +312,7 @@ const std::string& NodeModels::On(const std::string& nodes) {
     });
     model_.try_emplace("", "");
   }
-  const auto names = slurm::ExpandHostlist(nodes);
+  const auto names = jobs::ExpandHostlist(nodes);
   const auto it = model_.find(names.ok() && !names->empty() ? names->front() : "");
   return it == model_.end() ? model_[""] : it->second;
 }

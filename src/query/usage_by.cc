@@ -10,7 +10,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "base/runs.h"
-#include "jobs/slurm/hostlist.h"
+#include "jobs/hostlist.h"
 #include "query/books.h"
 #include "query/divergence.h"
 
@@ -433,7 +433,7 @@ class UsageGatherer {
       const fleet::Money cost = {
           use.cost.amount - priced,
           std::max(0.0, use.cost.priced_s - (use.held == nullptr ? 0 : use.held->cost.priced_s))};
-      const auto nodes = slurm::ExpandHostlist(use.attempts->back().nodes);
+      const auto nodes = jobs::ExpandHostlist(use.attempts->back().nodes);
       std::vector<std::string> names = nodes.ok() ? *nodes : std::vector<std::string>();
       if (by_ == UsageBy::kGpu || names.empty()) names = {""};
       for (const std::string& name : names) {

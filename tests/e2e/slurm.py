@@ -2,7 +2,8 @@
 makes a jobs file of them, `serve` takes it beside the exporters, and `usage` gives each job the
 GPU-seconds that the scheduler's truth has. Requeued, preempted and suspended jobs are among them.
 Then the books themselves, posted to the server and written into a directory: GPU-seconds of each
-account and the states of each node.
+account and the states of each node. At last samples into that directory: GPUs that nobody had seen
+when the books came, get the jobs that the books gave them.
 """
 import csv
 import datetime
@@ -43,6 +44,7 @@ with open(folder + "/books/gpu_map.csv") as f:
 wanted = {(gpu, a["key"], a["start"], a["end"])
           for a in attempts if a["end"] == 0 or a["end"] > a["start"]
           for gpu in devices[(a["key"], a["start"])]}
+assigned = wanted
 with open(folder + "/jobs.csv") as f:
     found = {(row["gpu"], row["job"], seconds_of(row["from"]),
               seconds_of(row["to"]) if row["to"] else 0) for row in csv.DictReader(f)}
@@ -144,3 +146,19 @@ for data in ("/data", "/books_only"):
             nodes += 1
     check(accounts >= 5 and nodes >= 20 and out >= 1, f"{accounts} accounts, {nodes} nodes, {out}")
 print(f"{accounts} accounts and {nodes} nodes, {out} times out of service, as the scheduler says")
+
+# Samples after the books, by another process: who held each GPU is known all the same.
+run("simulate", "fleet", "--gpus", "512", "--preset", "research", "--seed", "5",
+    "--hours", str(hours), "--start", str(start), "--interval", f"{interval}s",
+    "--faults", "scheduler", "--into", folder + "/books_only")
+boards = {(row["node"], row["device"]) for row in rows_of(
+    "/books_only", "SELECT DISTINCT node, device FROM gpus")}
+there = {entry for entry in assigned if tuple(entry[0].rsplit(":", 1)) in boards}
+held = {(f"{row['node']}:{row['device']}", row["job"], round(row["b"]), round(row["e"] or 0))
+        for row in rows_of("/books_only",
+                           "SELECT g.node, g.device, i.job, epoch(i.started) AS b, "
+                           "epoch(i.ended) AS e FROM job_intervals i JOIN gpus g ON i.entity = "
+                           "g.entity WHERE i.source = 'scheduler'")}
+check(len(there) > len(assigned) / 2, f"{len(there)} of {len(assigned)} are on GPUs that have samples")
+check(there <= held, f"not held: {sorted(there - held)[:3]} of {len(there - held)}")
+print(f"{len(there)} times on GPUs whose samples came after the books")

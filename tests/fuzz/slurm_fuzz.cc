@@ -3,13 +3,16 @@
 // caller knows of the file, or one of the small parsers.
 #include <algorithm>
 #include <cstdint>
+#include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/text.h"
 #include "fuzz/require.h"
+#include "jobs/gpu_list.h"
+#include "jobs/hostlist.h"
 #include "jobs/slurm/attempts.h"
 #include "jobs/slurm/gres_detail.h"
-#include "jobs/slurm/hostlist.h"
 #include "jobs/slurm/job_id.h"
 #include "jobs/slurm/read.h"
 
@@ -53,14 +56,32 @@ void CheckAttempts(const Books& books) {
 }
 
 void CheckHostlist(std::string_view text) {
-  const auto hosts = ExpandHostlist(text, 1000);
+  const auto hosts = flopwatch::jobs::ExpandHostlist(text, 1000);
   if (!hosts.ok()) return Require(!hosts.status().message().empty(), "no reason");
-  const auto again = ExpandHostlist(CompressHostlist(*hosts), 1000);
+  const auto again =
+      flopwatch::jobs::ExpandHostlist(flopwatch::jobs::CompressHostlist(*hosts), 1000);
   Require(again.ok() && *again == *hosts, "compressing changed the hosts");
-  auto sorted = ExpandHostlist(CompressHostlistSorted(*hosts), 1000);
+  auto sorted =
+      flopwatch::jobs::ExpandHostlist(flopwatch::jobs::CompressHostlistSorted(*hosts), 1000);
   Require(sorted.ok() &&
               std::is_permutation(hosts->begin(), hosts->end(), sorted->begin(), sorted->end()),
           "sorting changed the hosts");
+}
+
+void CheckGpuList(std::string_view text) {
+  std::vector<std::string> names;
+  const auto keep = [](std::vector<std::string>* to) {
+    return [to](const std::string& gpu) { to->push_back(gpu); };
+  };
+  if (!flopwatch::jobs::ForEachGpuOf(text, 1000, keep(&names))) return;
+  const std::string list = flopwatch::jobs::CompressGpuList(names);
+  if (list.empty()) return;  // a name that the text could not tell
+  std::vector<std::string> again;
+  Require(flopwatch::jobs::ForEachGpuOf(list, 1000, keep(&again)), "no list any more");
+  std::sort(names.begin(), names.end());
+  names.erase(std::unique(names.begin(), names.end()), names.end());
+  std::sort(again.begin(), again.end());
+  Require(again == names, "other GPUs");
 }
 
 void CheckWords(std::string_view text) {
@@ -80,6 +101,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (size == 0) return 0;
   const std::string_view text(reinterpret_cast<const char*>(data) + 1, size - 1);
   if (data[0] == 'h') CheckHostlist(text);
+  if (data[0] == 'h') CheckGpuList(text);
   if (data[0] == 'w') CheckWords(text);
   if (data[0] == 'h' || data[0] == 'w') return 0;
   ReadOptions options;

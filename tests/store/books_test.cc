@@ -21,6 +21,7 @@ class StoredBooksTest : public StoreTest {
     a.suspended_s = 3;
     a.duty = 0.25;
     a.placed = true;
+    a.gpu_list = "gpu[001-002]:nvidia0-7";
     return a;
   }
   static jobs::NodeRecord Node(int64_t id, Micros from, Micros to) {

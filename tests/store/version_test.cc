@@ -584,5 +584,20 @@ TEST_F(VersionTest, AVersionTenDirectoryGetsTheSchedulersBooks) {
   EXPECT_EQ(store_->LoadDimensions().value().nodes.size(), 1u);
 }
 
+TEST_F(VersionTest, AttemptsOfVersionThirteenHaveNoListOfGpus) {
+  jobs::BookChanges books;
+  books.attempts.emplace_back().id = 1;
+  books.attempts.back().gpu_list = "n1:nvidia0-7";
+  ASSERT_FW_OK(store_->PutBooks(books));
+  store_.reset();
+  Edit(dir_.path() + "/meta.duckdb", {"DELETE FROM f.schema_version WHERE version >= 14",
+                                      "ALTER TABLE f.attempts DROP COLUMN gpu_list"});
+  Open();
+  ASSERT_EQ(store_->LoadDimensions().value().attempts.size(), 1u);
+  EXPECT_EQ(store_->LoadDimensions().value().attempts[0].gpu_list, "");
+  ASSERT_FW_OK(store_->PutBooks(books));
+  EXPECT_EQ(store_->LoadDimensions().value().attempts[0].gpu_list, "n1:nvidia0-7");
+}
+
 }  // namespace
 }  // namespace flopwatch::store::testing

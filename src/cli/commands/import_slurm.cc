@@ -121,7 +121,7 @@ Table AttemptTable(const AttemptList& list) {
         {TextOrAbsent(a.job.id), TextOrAbsent(a.job.name), std::string(JobStateName(a.job.state)),
          TextOrAbsent(a.job.user), TextOrAbsent(a.job.account), TextOrAbsent(a.job.partition),
          TextOrAbsent(a.job.cluster), NumberOrAbsent(a.gpus),
-         TextOrAbsent(slurm::CompressHostlist(a.job.nodes)), NumberOrAbsent(a.job.start),
+         TextOrAbsent(jobs::CompressHostlist(a.job.nodes)), NumberOrAbsent(a.job.start),
          NumberOrAbsent(a.job.end), NumberOrAbsent(a.held_gpu_seconds),
          NumberOrAbsent(a.suspended_gpu_seconds),
          TextOrAbsent(std::string(NoGpuTimeName(a.no_gpu_time))), TextOrAbsent(IndicesOf(a.job)),

@@ -7,6 +7,7 @@
 
 #include "base/text.h"
 #include "fmt/format.h"
+#include "jobs/gpu_list.h"
 
 namespace flopwatch::slurm {
 namespace {
@@ -99,6 +100,7 @@ AssignmentList AssignmentsOf(const AttemptList& list, absl::Span<const Books> bo
   const NodeSizes sizes = SizesOf(books);
   AssignmentList out;
   out.placed.assign(list.attempts.size(), false);
+  out.gpu_lists.resize(list.attempts.size());
   for (size_t k = 0; k < list.attempts.size(); ++k) {
     const Attempt& attempt = list.attempts[k];
     const JobRecord& job = attempt.job;
@@ -121,15 +123,16 @@ AssignmentList AssignmentsOf(const AttemptList& list, absl::Span<const Books> bo
       out.times_only.push_back(AssignmentOf(attempt));
       continue;
     }
-    int64_t placed = 0;
+    std::vector<std::string> names;
     const jobs::StaticAssignment whose = AssignmentOf(attempt);
     for (const NodeGpus& on : devices) {
       for (const int32_t device : on.gpus) {
         jobs::StaticAssignment& a = out.assignments.emplace_back(whose);
-        a.gpu = fmt::format("{}:nvidia{}", on.node, device);
-        ++placed;
+        names.push_back(a.gpu = fmt::format("{}:nvidia{}", on.node, device));
       }
     }
+    out.gpu_lists[k] = jobs::CompressGpuList(names);
+    const auto placed = static_cast<int64_t>(names.size());
     out.gpu_seconds += static_cast<double>(placed) * ToSeconds(*attempt.until - *job.start);
     out.placed[k] = attempt.gpus.has_value() && placed >= *attempt.gpus;
     if (attempt.gpus.has_value() && !out.placed[k]) {

@@ -20,8 +20,9 @@ struct AssignmentList {
   std::vector<jobs::StaticAssignment> assignments;
   // When attempts ran of which it is not known which GPUs they held; `gpu` is "".
   std::vector<jobs::StaticAssignment> times_only;
-  std::vector<bool> placed;  // of each attempt of the list: all of its GPUs are above
-  double gpu_seconds = 0;    // of them, as far as attempts say until when
+  std::vector<bool> placed;            // of each attempt of the list: all of its GPUs are above
+  std::vector<std::string> gpu_lists;  // of each attempt: those above (jobs/gpu_list.h)
+  double gpu_seconds = 0;              // of them, as far as attempts say until when
   // Attempts left out, and what they held: it is known how many GPUs, not which.
   uint64_t not_placed = 0;
   int64_t not_placed_gpu_seconds = 0;

@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "fmt/format.h"
-#include "jobs/slurm/hostlist.h"
+#include "jobs/hostlist.h"
 
 namespace flopwatch::slurm {
 namespace {
@@ -82,7 +82,7 @@ class InventoryReader {
       FW_RETURN_IF_ERROR(Set(columns_[k], value, &host));
     }
     if (host.to <= host.from) return Fail("to: not after from");
-    const auto names = ExpandHostlist(nodes);
+    const auto names = jobs::ExpandHostlist(nodes);
     if (!names.ok()) return Fail(fmt::format("node: {}", MessageOf(names.status())));
     if (names->empty()) return Fail("node: names no host");
     if (out_.size() + names->size() > kMaxInventoryHosts)

@@ -17,7 +17,7 @@
 #include "absl/types/span.h"
 #include "base/json_read.h"
 #include "base/status.h"
-#include "jobs/slurm/hostlist.h"
+#include "jobs/hostlist.h"
 #include "jobs/slurm/job_record.h"
 #include "jobs/slurm/node_record.h"
 #include "jobs/slurm/time_text.h"
@@ -30,7 +30,7 @@ struct ReadLimits {
   // Values of a JSON document, at most: a tree takes some forty times the bytes of "[[],[],[]…".
   size_t max_json_values = 16'000'000;
   size_t max_records = 1'000'000;
-  size_t max_hosts = kMaxHosts;        // of one record
+  size_t max_hosts = jobs::kMaxHosts;  // of one record
   size_t max_hosts_total = 4'000'000;  // of all records of a file
   size_t max_record_bytes = 1u << 20;  // of one text record, its continuation lines included
 };

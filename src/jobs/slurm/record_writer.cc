@@ -130,7 +130,7 @@ void RecordWriter::SetGres(std::string_view text, std::vector<Gres>* out) {
 
 void RecordWriter::SetHosts(std::string_view text, std::vector<std::string>* out) {
   const size_t room = options_.limits.max_hosts_total - hosts_;
-  auto hosts = ExpandHostlist(text, std::min(options_.limits.max_hosts, room));
+  auto hosts = jobs::ExpandHostlist(text, std::min(options_.limits.max_hosts, room));
   if (!hosts.ok()) {
     const bool many = absl::IsResourceExhausted(hosts.status());
     return Fail(many ? "too_many_hosts" : "bad_hostlist", hosts.status());

@@ -8,8 +8,8 @@
 
 #include "base/text.h"
 #include "fmt/format.h"
+#include "jobs/hostlist.h"
 #include "jobs/slurm/assignments.h"
-#include "jobs/slurm/hostlist.h"
 
 namespace flopwatch::slurm {
 namespace {
@@ -31,7 +31,7 @@ jobs::AttemptRecord RecordOf(const JobRecord& job, const TellOptions& options) {
   r.workflow = WorkflowOf(job);
   r.state = job.state == JobState::kUnknown ? job.state_text : JobStateName(job.state);
   r.reservation = job.reservation;
-  r.nodes = CompressHostlist(job.nodes);
+  r.nodes = jobs::CompressHostlist(job.nodes);
   r.submit = job.submit.value_or(0);
   r.eligible = job.eligible.value_or(0);
   r.suspended_s = job.suspended_s.value_or(0);
@@ -76,6 +76,7 @@ void AddAttempts(const AttemptList& list, const AssignmentList& assignments,
         (!held.gpus.has_value() && (held.shards.has_value() || held.mps.has_value()));
     if (attempt.gpus.has_value() && !parts) r.gpus = *attempt.gpus;
     r.placed = assignments.placed[k];
+    r.gpu_list = assignments.gpu_lists[k];
     ++told->attempts;
     ++(r.placed ? told->placed : told->not_placed);
     (attempt.running ? records->open : records->ended).push_back(std::move(r));

@@ -4,6 +4,7 @@
 #include "absl/container/flat_hash_set.h"
 #include "base/text.h"
 #include "fmt/format.h"
+#include "jobs/gpu_list.h"
 #include "jobs/table/row_reader.h"
 
 namespace flopwatch::table {
@@ -123,6 +124,7 @@ class AttemptTaker : public RowTaker {
       return row->Note("gpus_by_other_name",
                        "GPUs are named neither by UUID nor as HOST:INDEX: counted, not placed");
     a->placed = true;
+    a->gpu_list = jobs::CompressGpuList(gpus.names);
     for (const std::string& gpu : gpus.names)
       books_->assignments.push_back({.gpu = gpu,
                                      .job = a->job,

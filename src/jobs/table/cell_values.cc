@@ -6,7 +6,7 @@
 
 #include "base/text.h"
 #include "fmt/format.h"
-#include "jobs/slurm/hostlist.h"
+#include "jobs/hostlist.h"
 #include "jobs/slurm/time_text.h"
 
 namespace flopwatch::table {
@@ -176,7 +176,7 @@ StatusOr<double> ReadShareCell(std::string_view cell, const Field& field) {
 StatusOr<std::string> ReadNodesCell(std::string_view cell, const Field& field) {
   std::vector<std::string> hosts;
   if (field.hostlist) {
-    auto expanded = slurm::ExpandHostlist(cell);
+    auto expanded = jobs::ExpandHostlist(cell);
     if (!expanded.ok()) return expanded.status();
     hosts = *std::move(expanded);
   } else {
@@ -192,12 +192,12 @@ StatusOr<std::string> ReadNodesCell(std::string_view cell, const Field& field) {
       if (FaultOfName(host, 255) != NameFault::kNone ||
           host.find_first_of("[], \t") != std::string_view::npos)
         return InvalidArgument("'{}' is no host", Printable(host, 60));
-      if (hosts.size() >= slurm::kMaxHosts)
-        return ResourceExhausted("more than {} hosts", slurm::kMaxHosts);
+      if (hosts.size() >= jobs::kMaxHosts)
+        return ResourceExhausted("more than {} hosts", jobs::kMaxHosts);
       hosts.emplace_back(host);
     }
   }
-  std::string list = slurm::CompressHostlist(hosts);
+  std::string list = jobs::CompressHostlist(hosts);
   if (list.size() > kMaxNodesText)
     return ResourceExhausted("a list of hosts of more than {} bytes", kMaxNodesText);
   return list;

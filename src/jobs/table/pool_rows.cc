@@ -5,7 +5,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "base/text.h"
 #include "fmt/format.h"
-#include "jobs/slurm/hostlist.h"
+#include "jobs/hostlist.h"
 #include "jobs/table/row_reader.h"
 
 namespace flopwatch::table {
@@ -79,7 +79,7 @@ class PoolRecords {
         hosts_(mapping.rows == RowKind::kHosts),
         books_(books) {
     // What is lent is on the pool, as what a job holds is on its nodes.
-    const auto same = slurm::ExpandHostlist(key.second, 1);
+    const auto same = jobs::ExpandHostlist(key.second, 1);
     if (same.ok() && same->size() == 1 && same->front() == key.second) nodes_ = key.second;
   }
 

@@ -37,7 +37,7 @@ constexpr LogSpec kLogs[] = {
     {"attempts", "id",
      "id, cluster, job, name, user_name, account, partition_name, qos, workflow, state, "
      "reservation, nodes, submit_ts, eligible_ts, start_ts, end_ts, seen_ts, gpus, suspended_s, "
-     "placed, duty",
+     "placed, duty, gpu_list",
      false},
     {"nodes", "id", "id, cluster, node, from_ts, to_ts, gpus, service, state, reason, partitions",
      false},
@@ -336,6 +336,7 @@ void SetAttempt(Appender& a, size_t r, const jobs::AttemptRecord& v) {
   a.Data<bool>(column++)[r] = v.placed;
   a.Data<double>(column)[r] = std::max(v.duty, 0.0);
   if (v.duty < 0) a.SetNull(column, r);
+  a.SetText(++column, r, v.gpu_list);
 }
 
 void SetNode(Appender& a, size_t r, const jobs::NodeRecord& v) {
@@ -621,6 +622,7 @@ StatusOr<jobs::BookChanges> DimensionTables::LoadBooks(Connection* c) {
     v.suspended_s = row.Int64(column++);
     v.placed = row.Int64(column++) != 0;
     v.duty = row.IsNull(column) ? -1 : row.Double(column);
+    if (!row.IsNull(++column)) v.gpu_list = row.Text(column);
   });
   FW_ASSIGN_OR_RETURN(Result nodes, c->Query(Latest(kLogs[kNodes], "true") + " ORDER BY id"));
   nodes.ForEach([&](const Row& row) {

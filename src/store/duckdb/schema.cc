@@ -117,6 +117,9 @@ const std::vector<Migration>& MetaMigrations() {
       {13,
        "hashes of sealed files",
        {"ALTER TABLE {}.files ADD COLUMN IF NOT EXISTS hash VARCHAR"}},
+      {14,
+       "which GPUs attempts held",
+       {"ALTER TABLE {}.attempts ADD COLUMN IF NOT EXISTS gpu_list VARCHAR"}},
   };
   return kMigrations;
 }
@@ -165,6 +168,7 @@ const std::vector<Migration>& SegmentMigrations() {
         AddInputColumn(telemetry::EntityKind::kGpu),
         AddInputColumn(telemetry::EntityKind::kGpuInstance)}},
       {13, "hashes of sealed files; nothing changes here", {}},
+      {14, "which GPUs attempts held; nothing changes here", {}},
   };
   return kMigrations;
 }

@@ -293,7 +293,8 @@ std::vector<std::string> DescribingViews() {
       "CREATE OR REPLACE VIEW attempts AS SELECT cluster, job, name, user_name AS user, account, "
       "partition_name AS partition, qos, workflow, state, reservation, nodes, submit_ts AS "
       "submitted, eligible_ts AS eligible, start_ts AS started, end_ts AS ended, seen_ts AS seen, "
-      "nullif(gpus, -1) AS gpus, suspended_s, placed, duty FROM (SELECT * FROM meta.attempts "
+      "nullif(gpus, -1) AS gpus, suspended_s, placed, duty, nullif(gpu_list, '') AS gpu_list FROM "
+      "(SELECT * FROM meta.attempts "
       "QUALIFY "
       "row_number() OVER (PARTITION BY id ORDER BY seq DESC) = 1)",
       Cat("CREATE OR REPLACE VIEW nodes AS SELECT cluster, node, from_ts AS \"from\", to_ts AS "

@@ -190,7 +190,7 @@ TEST(Captured, SarcEqualsItsExpectedCsv) {
     EXPECT_EQ(job->user, row[3]);
     EXPECT_EQ(job->cluster, row[4]);
     EXPECT_EQ(job->state_text, row[5]);
-    EXPECT_EQ(CompressHostlist(job->nodes), row[6] == "None assigned" ? "" : row[6]);
+    EXPECT_EQ(jobs::CompressHostlist(job->nodes), row[6] == "None assigned" ? "" : row[6]);
     EXPECT_EQ(Seconds(job->submit), seconds(row[7]));
     EXPECT_EQ(Seconds(job->start), seconds(row[8]));
     EXPECT_EQ(Seconds(job->end), seconds(row[9]));
@@ -228,7 +228,7 @@ TEST(Captured, XdmodEqualsItsExpectedJson) {
     EXPECT_EQ(Seconds(job.end), want["end_time"].integer());
     EXPECT_EQ(job.elapsed_s, want["elapsed"].integer());
     EXPECT_EQ(job.allocated.gpus.value_or(0), want["ngpus"].integer());
-    const auto nodes = ExpandHostlist(want["node_list"].text());
+    const auto nodes = jobs::ExpandHostlist(want["node_list"].text());
     ASSERT_TRUE(nodes.ok());
     EXPECT_EQ(job.nodes, *nodes);
   }
@@ -246,7 +246,7 @@ TEST(Captured, XdmodEqualsItsExpectedJson) {
 // What one line of a record says, for comparing sources.
 std::string Line(const JobRecord& j) {
   return fmt::format("{} {} {} {} {} {} {} {}-{} gpus={} {}", j.raw_id.value_or(-1), j.id, j.user,
-                     j.account, j.name, JobStateName(j.state), CompressHostlist(j.nodes),
+                     j.account, j.name, JobStateName(j.state), jobs::CompressHostlist(j.nodes),
                      Seconds(j.start), Seconds(j.end), j.allocated.gpus.value_or(-1),
                      Typed(j.allocated));
 }

@@ -1,6 +1,6 @@
 // Host lists against what `scontrol show hostnames`, `show hostlist` and `show hostlistsorted` of
 // 22.05.8 printed, and the bombs they must not set off.
-#include "jobs/slurm/hostlist.h"
+#include "jobs/hostlist.h"
 
 #include <gmock/gmock.h>
 
@@ -18,12 +18,12 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
 std::string Expanded(std::string_view list) {
-  const auto hosts = ExpandHostlist(list);
+  const auto hosts = jobs::ExpandHostlist(list);
   return hosts.ok() ? fmt::format("{}", fmt::join(*hosts, " "))
                     : "refused: " + std::string(hosts.status().message());
 }
-std::string WhyNot(std::string_view list, size_t max_hosts = kMaxHosts) {
-  return std::string(ExpandHostlist(list, max_hosts).status().message());
+std::string WhyNot(std::string_view list, size_t max_hosts = jobs::kMaxHosts) {
+  return std::string(jobs::ExpandHostlist(list, max_hosts).status().message());
 }
 
 std::vector<std::vector<std::string>> Rows(const std::filesystem::path& path) {
@@ -64,25 +64,25 @@ TEST(Hostlist, CompressesAsSlurmDoes) {
   for (const auto& row : rows) {
     ASSERT_EQ(row.size(), 3u);
     const std::vector<std::string> hosts = absl::StrSplit(row[0], ',');
-    EXPECT_EQ(CompressHostlist(hosts), row[1]);
-    EXPECT_EQ(CompressHostlistSorted(hosts), row[2]);
+    EXPECT_EQ(jobs::CompressHostlist(hosts), row[1]);
+    EXPECT_EQ(jobs::CompressHostlistSorted(hosts), row[2]);
   }
 }
 
 TEST(Hostlist, ThereAndBack) {
   for (const std::string list :
        {"node[001-004,007]", "gpu[099-101]", "a,b2,b[4-6],c", "n[9-11]", "n[09-11]", "login"}) {
-    const auto hosts = ExpandHostlist(list);
+    const auto hosts = jobs::ExpandHostlist(list);
     ASSERT_TRUE(hosts.ok()) << hosts.status();
-    const std::string compressed = CompressHostlist(*hosts);
-    const auto again = ExpandHostlist(compressed);
+    const std::string compressed = jobs::CompressHostlist(*hosts);
+    const auto again = jobs::ExpandHostlist(compressed);
     ASSERT_TRUE(again.ok()) << again.status();
     EXPECT_EQ(*again, *hosts) << compressed;
   }
-  EXPECT_EQ(CompressHostlist({}), "");
+  EXPECT_EQ(jobs::CompressHostlist({}), "");
   // Sorted over the width: unpadded numbers join, padded and unpadded ones do not.
   const std::vector<std::string> mixed = {"n10", "n9", "n010", "n11"};
-  EXPECT_EQ(CompressHostlistSorted(mixed), "n[9-11,010]");
+  EXPECT_EQ(jobs::CompressHostlistSorted(mixed), "n[9-11,010]");
 }
 
 TEST(Hostlist, NoHosts) {
@@ -99,15 +99,15 @@ TEST(Hostlist, KeepsPaddingAndDuplicates) {
 TEST(Hostlist, RefusesBombsBeforeMemory) {
   EXPECT_THAT(WhyNot("n[0-999999999]"), HasSubstr("names more than 65536 hosts"));
   EXPECT_THAT(WhyNot("n[0-65536]"), HasSubstr("names more than 65536 hosts"));
-  EXPECT_TRUE(ExpandHostlist("n[0-65535]").ok());
+  EXPECT_TRUE(jobs::ExpandHostlist("n[0-65535]").ok());
   EXPECT_THAT(WhyNot("a[0-99999]b[0-99999]c[0-99999]d[0-99999]"), HasSubstr("names more than"));
   EXPECT_THAT(WhyNot("n[0-999999999999999999,0-999999999999999999]"), HasSubstr("names more"));
   EXPECT_THAT(WhyNot("a[0-3],b[0-3],c", 8), HasSubstr("names more than 8 hosts"));
-  EXPECT_TRUE(ExpandHostlist("a[0-3],b[0-3]", 8).ok());
+  EXPECT_TRUE(jobs::ExpandHostlist("a[0-3],b[0-3]", 8).ok());
   std::string many;
   for (int k = 0; k < 40; ++k) many += "[0-1]";
   EXPECT_THAT(WhyNot(many), HasSubstr("too many brackets"));
-  EXPECT_THAT(WhyNot(std::string(kMaxHostlistBytes + 1, 'n')), HasSubstr("bytes"));
+  EXPECT_THAT(WhyNot(std::string(jobs::kMaxHostlistBytes + 1, 'n')), HasSubstr("bytes"));
 }
 
 TEST(Hostlist, SaysWhatIsWrong) {

@@ -1,4 +1,4 @@
-#include "jobs/slurm/hostlist.h"
+#include "jobs/hostlist.h"
 
 #include <algorithm>
 #include <charconv>
@@ -9,7 +9,7 @@
 #include "base/text.h"
 #include "fmt/format.h"
 
-namespace flopwatch::slurm {
+namespace flopwatch::jobs {
 namespace {
 
 constexpr int kMaxBrackets = 16;
@@ -232,4 +232,4 @@ std::string CompressHostlistSorted(absl::Span<const std::string> hosts) {
   return CompressParts(parts);
 }
 
-}  // namespace flopwatch::slurm
+}  // namespace flopwatch::jobs

@@ -15,7 +15,7 @@
 #include "absl/types/span.h"
 #include "base/status.h"
 
-namespace flopwatch::slurm {
+namespace flopwatch::jobs {
 
 // As many as Slurm itself takes from one range (MAX_RANGE of its hostlist is 64k).
 inline constexpr size_t kMaxHosts = 65'536;
@@ -33,4 +33,4 @@ std::string CompressHostlist(absl::Span<const std::string> hosts);
 // The same after sorting by prefix and number.
 std::string CompressHostlistSorted(absl::Span<const std::string> hosts);
 
-}  // namespace flopwatch::slurm
+}  // namespace flopwatch::jobs
