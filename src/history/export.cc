@@ -2,6 +2,8 @@
 // `query` costs.
 #include <fmt/format.h>
 
+#include <atomic>
+
 #include "base/json_read.h"
 #include "base/text.h"
 #include "history/history.h"
@@ -65,7 +67,7 @@ class ExportWay : public Way {
   }
 
   Server& server_;
-  bool works_ = false;  // it has answered: what it refuses now is this window
+  std::atomic<bool> works_ = false;  // it has answered: what it refuses now is this window
 };
 
 }  // namespace

@@ -6,6 +6,7 @@
 // it returns points that nobody measured.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -48,7 +49,8 @@ struct Reply {
   std::string body;
 };
 
-// Asks one server: waits as it says (Retry-After), and says what an error means. Threads: one.
+// Asks one server: waits as it says (Retry-After), and says what an error means. Threads: Get() and
+// Post() from any; a folder from one.
 class Server {
  public:
   explicit Server(Access access);
@@ -73,8 +75,8 @@ class Server {
 
   const Access access_;
   std::string name_;
-  uint64_t requests_ = 0, bytes_ = 0;
-  bool answered_ = false;
+  std::atomic<uint64_t> requests_ = 0, bytes_ = 0;
+  std::atomic<bool> answered_ = false;
   std::unique_ptr<TsdbFolder> folder_;
 };
 
@@ -106,7 +108,7 @@ struct Unread {
 // A way to read. Errors: ResourceExhausted, the window has more than the server or the reader
 // takes at once (a smaller one may do; nothing of it counts); Unimplemented, the server does not
 // have this way; DataLoss where unread() has grown: the window, without that time, may do; others
-// end the import.
+// end the import. Read() of a server from any thread, of a folder from one.
 class Way {
  public:
   virtual ~Way() = default;

@@ -3,9 +3,14 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <atomic>
+#include <iterator>
 #include <memory>
+#include <thread>
 #include <utility>
 
+#include "base/mutex.h"
+#include "history/owner_series.h"
 #include "history/store_taker.h"
 #include "telemetry/labels.h"
 
@@ -26,7 +31,17 @@ std::vector<std::string> MetricsOfGpus(const std::vector<std::string>& names) {
     if (fields.Find(name).has_value() || telemetry::DialectOf(name) != telemetry::Dialect::kOther)
       out.push_back(name);
   }
+  if (out.empty()) return out;
+  std::ranges::copy_if(names, std::back_inserter(out), IsOwnerMetric);
   return out;
+}
+
+// What is asked of a metric: what of it is wanted, and what the user wants.
+Selector SelectorOf(const std::string& metric,
+                    const std::vector<telemetry::ReadMatcher>& matchers) {
+  Selector selector{.metric = metric, .matchers = OwnerMatchers(metric)};
+  selector.matchers.insert(selector.matchers.end(), matchers.begin(), matchers.end());
+  return selector;
 }
 
 class Importer {
@@ -58,13 +73,17 @@ class Importer {
   StatusOr<bool> Take(Window window, Window slice, Taker* taker) {
     last_samples_ = 0;
     taker->Clear();
-    for (const std::string& metric : metrics_) {
-      if (options_.matchers.empty()) {
-        FW_RETURN_IF_ERROR(Read({.metric = metric, .matchers = {}}, window, taker));
-      }
-      for (const auto& matchers : options_.matchers)
-        FW_RETURN_IF_ERROR(Read({.metric = metric, .matchers = matchers}, window, taker));
-      if (taker->Full() && window.to - window.from > 2 * kMicrosPerMinute) return false;
+    Round round(window, taker);
+    const size_t threads = server_.is_folder() ? 1 : static_cast<size_t>(options_.parallel);
+    std::vector<std::jthread> others;
+    for (size_t k = 1; k < std::min(threads, metrics_.size()); ++k)
+      others.emplace_back([this, &round] { ReadMetrics(&round); });
+    ReadMetrics(&round);
+    others.clear();  // joined
+    {
+      const MutexLock lock(round.mutex);
+      FW_RETURN_IF_ERROR(round.failed);
+      if (round.full) return false;
     }
     samples_ += last_samples_;
     FW_ASSIGN_OR_RETURN(const Taken taken, taker->Take(slice));
@@ -96,22 +115,53 @@ class Importer {
   uint64_t rows() const { return result_.rows; }
 
  private:
+  // One window's reading, by one thread or several.
+  struct Round {
+    Round(Window w, Taker* t) : window(w), taker(t) {}
+    const Window window;
+    std::atomic<size_t> next{0};  // of metrics_
+    Mutex mutex;
+    Taker* const taker FW_PT_GUARDED_BY(mutex);
+    Status failed FW_GUARDED_BY(mutex);  // the first failure
+    bool full FW_GUARDED_BY(mutex) = false;
+  };
+
+  // Reads metrics until none is left, or one has failed.
+  void ReadMetrics(Round* round) {
+    for (size_t k = round->next++; k < metrics_.size(); k = round->next++) {
+      const Status read = ReadMetric(metrics_[k], round);
+      const MutexLock lock(round->mutex);
+      if (!read.ok() && round->failed.ok()) round->failed = read;
+      round->full |=
+          round->taker->Full() && round->window.to - round->window.from > 2 * kMicrosPerMinute;
+      if (!round->failed.ok() || round->full) return;
+    }
+  }
+
+  Status ReadMetric(const std::string& metric, Round* round) {
+    if (options_.matchers.empty()) return Read(SelectorOf(metric, {}), round->window, round);
+    for (const auto& matchers : options_.matchers)
+      FW_RETURN_IF_ERROR(Read(SelectorOf(metric, matchers), round->window, round));
+    return absl::OkStatus();
+  }
+
   // What is too much at once is asked for in halves; nothing of a window that failed counts.
-  Status Read(const Selector& selector, Window window, Taker* taker) {
-    while (window.to - window.from > most_at_once_) {
-      FW_RETURN_IF_ERROR(Read(selector, {window.from, window.from + most_at_once_}, taker));
-      window.from += most_at_once_;
+  Status Read(const Selector& selector, Window window, Round* round) {
+    for (Micros most = most_at_once_; window.to - window.from > most; most = most_at_once_) {
+      FW_RETURN_IF_ERROR(Read(selector, {window.from, window.from + most}, round));
+      window.from += most;
     }
     const Status read = way_->Read(selector, window, [&](const telemetry::MetricSeries& series) {
+      const MutexLock lock(round->mutex);
       last_samples_ += series.points.size();
-      taker->Add(series);
+      round->taker->Add(series);
     });
     if (read.ok() || read.code() != absl::StatusCode::kResourceExhausted) return read;
     const Micros middle = FloorTo((window.from + window.to) / 2, kMicrosPerSecond);
     if (middle <= window.from || middle >= window.to) return read;
     most_at_once_ = window.to - middle;  // as for every read from now on
-    FW_RETURN_IF_ERROR(Read(selector, {window.from, middle}, taker));
-    return Read(selector, {middle, window.to}, taker);
+    FW_RETURN_IF_ERROR(Read(selector, {window.from, middle}, round));
+    return Read(selector, {middle, window.to}, round);
   }
 
   const ImportOptions& options_;
@@ -120,13 +170,14 @@ class Importer {
   std::vector<std::string> metrics_;
   uint64_t other_metrics_ = 0, samples_ = 0, last_samples_ = 0;
   uint64_t lost_ = 0;  // of unread(), that is known
-  Micros most_at_once_ = kLongestSlice;
+  std::atomic<Micros> most_at_once_ = kLongestSlice;
   ImportResult result_;
 };
 
 FirstLook Importer::Look(const ingest::IngestSide& side, Window looked_at, double seconds) {
   FirstLook look{.way = std::string(way_->name()),
-                 .metrics = metrics_,
+                 .metrics = {},
+                 .owner_metrics = {},
                  .other_metrics = other_metrics_,
                  .looked_at = looked_at,
                  .samples = samples_,
@@ -134,6 +185,8 @@ FirstLook Importer::Look(const ingest::IngestSide& side, Window looked_at, doubl
                  .refused = result_.refused,
                  .seconds = seconds,
                  .unread = unread()};
+  for (const std::string& metric : metrics_)
+    (IsOwnerMetric(metric) ? look.owner_metrics : look.metrics).push_back(metric);
   side.live.ForEachGpu(0, [&](const ingest::GpuNow& gpu) {
     ++look.gpus;
     ++look.models[side.registry.model(gpu.model).value_or(store::ModelRecord{}).name];

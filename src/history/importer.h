@@ -35,6 +35,8 @@ struct ImportOptions {
   store::Window window;
   // Each a part of what is asked. None: everything.
   std::vector<std::vector<telemetry::ReadMatcher>> matchers;
+  // Requests at a time; a folder is read by one.
+  int parallel = 1;
   TakerOptions taking;
   std::function<void(const ImportProgress&)> progress;
 };
@@ -42,8 +44,9 @@ struct ImportOptions {
 // What there is, from the end of the window.
 struct FirstLook {
   std::string way;
-  std::vector<std::string> metrics;  // that are read
-  uint64_t other_metrics = 0;        // that are not of GPUs
+  std::vector<std::string> metrics;        // of GPUs, that are read
+  std::vector<std::string> owner_metrics;  // that are read besides (owner_series.h)
+  uint64_t other_metrics = 0;              // of neither kind
   store::Window looked_at;
   uint64_t samples = 0, rows = 0;  // of that time
   uint64_t gpus = 0, jobs = 0;

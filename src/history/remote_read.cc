@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
 #include <cmath>
 #include <map>
 #include <string>
@@ -79,7 +80,7 @@ class RemoteReadWay : public Way {
   }
 
   Server& server_;
-  bool works_ = false;  // it has answered: what it refuses now is this window
+  std::atomic<bool> works_ = false;  // it has answered: what it refuses now is this window
 };
 
 }  // namespace

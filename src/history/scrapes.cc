@@ -56,6 +56,10 @@ bool Scrapes::IsReplicaLabel(std::string_view label) const {
 }
 
 void Scrapes::Add(const telemetry::MetricSeries& series) {
+  if (owners_.Add(series)) {
+    samples_ += series.points.size();
+    return;
+  }
   std::string_view instance = series.Label("instance");
   for (const std::string_view key : {"Hostname", "hostname", "node"})
     if (instance.empty()) instance = series.Label(key);
@@ -131,6 +135,80 @@ std::vector<Scrapes::Moment> Scrapes::MomentsOf(Stream* stream) {
   return moments;
 }
 
+void Scrapes::FindGpus(const Exporter& exporter, Stream* stream) {
+  using telemetry::LabelFacts;
+  struct Found {
+    std::vector<size_t> series;
+    GpuPlace place;
+    bool owned = false;
+  };
+  std::map<std::tuple<std::string, std::string, int32_t>, Found> found;
+  std::map<std::string, int32_t> on_node;  // whole GPUs; below 0: there are instances
+  telemetry::SeriesText text;
+  std::string line;
+  for (size_t k = 0; k < stream->series.size(); ++k) {
+    line = stream->series[k].text;
+    line += '0';
+    if (telemetry::ParseSeries(line, telemetry::kMaxWireLabels, &text) !=
+        telemetry::SeriesError::kNone)
+      continue;
+    const LabelFacts facts =
+        telemetry::ReadLabels(text, telemetry::DialectOf(text.name), exporter.node);
+    if (facts.entity == LabelFacts::Entity::kGpuInstance) on_node[facts.labels.node] = -1;
+    if (facts.entity != LabelFacts::Entity::kGpu || facts.discriminated || facts.error_code)
+      continue;
+    Found& gpu = found[{facts.key.uuid, facts.labels.node, facts.labels.index}];
+    gpu.owned |= !facts.owner.empty();
+    gpu.series.push_back(k);
+    gpu.place = {.uuid = facts.key.uuid,
+                 .node = facts.labels.node,
+                 .host = exporter.node,
+                 .index = facts.labels.index};
+  }
+  for (const auto& [key, gpu] : found)
+    if (int32_t& count = on_node[gpu.place.node]; count >= 0) ++count;
+  for (auto& [key, gpu] : found) {
+    if (gpu.owned) continue;
+    gpu.place.gpus_of_node = std::max(0, on_node[gpu.place.node]);
+    for (const size_t k : gpu.series)
+      stream->series[k].gpu = static_cast<int32_t>(stream->gpus.size());
+    stream->gpus.push_back({.place = std::move(gpu.place)});
+  }
+}
+
+void Scrapes::WriteOwners(Stream* stream, Micros ts) {
+  for (Gpu& gpu : stream->gpus) {
+    const std::string* const text = std::exchange(gpu.text, nullptr);
+    if (text == nullptr) continue;
+    for (const telemetry::OwnerLabels* owner : owners_.At(gpu.place, ts)) {
+      telemetry::SeriesLabels labels;
+      labels.name = "x";
+      for (const auto& [key, value] :
+           {std::pair<std::string_view, const std::string&>{"hpc_job", owner->hpc_job},
+            // As where the scraper's own stand in their place: the exporter's pod may be there.
+            {"exported_namespace", owner->ns},
+            {"exported_pod", owner->pod},
+            {"hpc_user", owner->user}})
+        labels.Add(key, value);
+      std::string braces;
+      telemetry::AppendSeries(labels, &braces);
+      braces.erase(0, labels.name.size());  // {a="b"}
+      const size_t close = text->rfind('}');
+      if (close == std::string::npos) {  // a name and a blank
+        body_.append(*text, 0, text->size() - 1);
+        body_ += braces;
+      } else {
+        body_.append(*text, 0, close);
+        body_ += ',';
+        body_.append(braces, 1);
+      }
+      body_ += ' ';
+      telemetry::AppendNumber(gpu.value, &body_);
+      body_ += '\n';
+    }
+  }
+}
+
 void Scrapes::Write(const Exporter& exporter, const Moment& moment, Stream* stream,
                     absl::FunctionRef<void(const Scrape&)> f) {
   body_.clear();
@@ -144,7 +222,12 @@ void Scrapes::Write(const Exporter& exporter, const Moment& moment, Stream* stre
     if (s.unit_in_text && exporter.unit.DecimalsOf(value)) body_ += ".0";
     body_ += '\n';
     ++s.next;
+    if (s.gpu >= 0 && !s.unit_in_text) {
+      stream->gpus[s.gpu].text = &s.text;
+      stream->gpus[s.gpu].value = value;
+    }
   }
+  if (!stream->gpus.empty()) WriteOwners(stream, moment.to);
   f({.name = exporter.name, .node = exporter.node, .ts = moment.to, .body = body_});
 }
 
@@ -188,10 +271,16 @@ std::vector<std::pair<Scrapes::Moment, Scrapes::Stream*>> Scrapes::Spoken(Export
 
 void Scrapes::Clear() {
   for (auto& [key, exporter] : exporters_) exporter.streams.clear();
+  owners_.Clear();
   samples_ = unnamed_ = 0;
 }
 
 void Scrapes::Drain(absl::FunctionRef<void(const Scrape&)> f) {
+  owners_.Prepare();
+  if (!owners_.empty()) {
+    for (auto& [key, exporter] : exporters_)
+      for (auto& [replica, stream] : exporter.streams) FindGpus(exporter, &stream);
+  }
   // As they came: exporters that speak of the same GPUs take their turns as they did.
   struct Next {
     Moment moment;
@@ -206,6 +295,7 @@ void Scrapes::Drain(absl::FunctionRef<void(const Scrape&)> f) {
   }
   std::ranges::stable_sort(all, {}, [](const Next& next) { return next.moment.to; });
   for (const Next& next : all) Write(*next.exporter, next.moment, next.stream, f);
+  owners_.Settle();
   Clear();
 }
 

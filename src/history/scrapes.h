@@ -4,7 +4,9 @@
 // An exporter is its `job` and `instance`. Labels that say which Prometheus asked (replicas of an
 // HA pair) are taken off: of replicas the one with most scrapes in the window speaks, and the
 // others where it was silent for longer than it ever is between two scrapes. Samples of one
-// exporter at most kJoin apart are one scrape, unless a series would be in it twice. One thread.
+// exporter at most kJoin apart are one scrape, unless a series would be in it twice. Whose a GPU
+// was other exporters may say (owner_series.h): it is written as labels of one more line. One
+// thread.
 #pragma once
 
 #include <cstdint>
@@ -16,6 +18,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "base/time.h"
+#include "history/owner_series.h"
 #include "telemetry/metric_series.h"
 
 namespace flopwatch::history {
@@ -51,11 +54,20 @@ class Scrapes {
     std::vector<telemetry::MetricPoint> points;
     size_t next = 0;            // of Write()
     bool unit_in_text = false;  // telemetry::PercentOrRatio
+    int32_t gpu = -1;           // in Stream::gpus
   };
   // What one replica saw of an exporter.
+  // A whole GPU that a stream speaks of, where its own labels name no owner.
+  struct Gpu {
+    GpuPlace place;
+    // Of the scrape that is being written.
+    const std::string* text = nullptr;
+    double value = 0;
+  };
   struct Stream {
     std::map<std::string, size_t> place;  // by text
     std::vector<Series> series;
+    std::vector<Gpu> gpus;  // Series::gpu is a place in it
   };
   struct Exporter {
     std::string name, node;
@@ -71,11 +83,14 @@ class Scrapes {
   bool IsReplicaLabel(std::string_view label) const;
   // The scrapes of all replicas that speak, in order of time.
   static std::vector<std::pair<Moment, Stream*>> Spoken(Exporter* exporter);
+  static void FindGpus(const Exporter& exporter, Stream* stream);
+  void WriteOwners(Stream* stream, Micros ts);
   void Write(const Exporter& exporter, const Moment& moment, Stream* stream,
              absl::FunctionRef<void(const Scrape&)> f);
 
   const std::vector<std::string> replica_labels_;
   std::map<std::pair<std::string, std::string>, Exporter> exporters_;  // by job and instance
+  OwnerSeries owners_;
   uint64_t samples_ = 0, unnamed_ = 0;
   std::string body_;  // of Write(), used again
 };

@@ -54,8 +54,8 @@ StatusOr<TsdbFolder*> Server::Folder() {
   return folder_.get();
 }
 
-uint64_t Server::requests() const { return folder_ == nullptr ? requests_ : folder_->blocks(); }
-uint64_t Server::bytes() const { return folder_ == nullptr ? bytes_ : folder_->bytes(); }
+uint64_t Server::requests() const { return folder_ == nullptr ? requests_.load() : folder_->blocks(); }
+uint64_t Server::bytes() const { return folder_ == nullptr ? bytes_.load() : folder_->bytes(); }
 
 const Unread& Way::unread() const {
   static const Unread nothing;

@@ -10,7 +10,10 @@ nothing.
 A Prometheus is read without its server too: its data folder, a snapshot of it, with blocks that
 overlap, samples that were deleted, and damage.
 
-  history.py [GPUS [HOURS [ENGINE...]]]     prometheus, victoriametrics; prometheus-3.16 and
+With "owners" the GPUs of three exporters in four have lost the labels that name their job, and job
+exporters of three kinds, which are asked at other times, tell it instead; it must come to the same.
+
+  history.py [GPUS [HOURS [owners] [ENGINE...]]]     prometheus, victoriametrics; prometheus-3.16 and
                                             prometheus-3.16-xor2 where it was built
                                             (tools/prometheus install --version 3.16)
 """
@@ -37,7 +40,8 @@ ENGINES = {"prometheus": ("prometheus",), "victoriametrics": ("victoriametrics",
            "prometheus-3.16": ("prometheus", "--version", "3.16", "--cached"),
            "prometheus-3.16-xor2": ("prometheus", "--version", "3.16", "--cached", "--chunks",
                                     "xor2")}
-CHOSEN = sys.argv[3:] or ["prometheus", "victoriametrics"]
+OWNERS = sys.argv[3:4] == ["owners"]
+CHOSEN = sys.argv[4 if OWNERS else 3:] or ["prometheus", "victoriametrics"]
 WAYS = {"prometheus": ("remote_read", "query"), "victoriametrics": ("export", "query")}
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 INTERVAL = 30
@@ -180,9 +184,47 @@ def in_its_dialect(number, key, samples):
         yield (("__name__", new), *key[1:]), renamed
 
 
+def told_by_others(number, series):
+    """The series without their owners, and what the host's job exporter says instead, eleven
+    seconds later."""
+    bare, told = {}, {}
+    for key, samples in series.items():
+        labels = dict(key)
+        job = labels.pop("hpc_job", None)
+        # Of two jobs on one GPU, a second stands at the same times.
+        bare.setdefault(tuple(labels.items()), {}).update(samples)
+        if labels["__name__"] != "DCGM_FI_DEV_SM_CLOCK":
+            continue
+        for ms, _ in samples:
+            told.setdefault((labels["UUID"], labels["gpu"]), {}).setdefault(ms, []).append(job)
+    series = {key: sorted(samples.items()) for key, samples in bare.items()}
+    exported = {}
+    for (uuid, gpu), looks in told.items():
+        for ms, jobs in looks.items():
+            if number % 4 == 1:  # jobstats: the id is the value, and there is room for one
+                key = (("__name__", "nvidia_gpu_jobId"), ("minor_number", gpu), ("uuid", uuid))
+                exported.setdefault(key, []).append((ms + 11_000, float(jobs[0] or 0)))
+                continue
+            for job in filter(None, jobs):
+                if number % 4 == 0:
+                    key = (("__name__", "slurm_job_utilization_gpu"), ("gpu", gpu),
+                           ("gpu_type", "NVIDIA H100"), ("slurmjobid", job), ("user", "ada"))
+                else:
+                    key = (("__name__", "ceems_compute_unit_gpu_index_flag"), ("gpuuuid", uuid),
+                           ("hostname", "elsewhere"), ("index", gpu), ("manager", "slurm"),
+                           ("user", "ada"), ("uuid", job))
+                exported.setdefault(key, []).append((ms + 11_000, 1.0))
+    return series, exported
+
+
 def replicas():
     """(labels, samples) as the two of them have stored them."""
     for number, (path, series) in enumerate(scrapes()):
+        if OWNERS and number % 4 < 3:
+            series, exported = told_by_others(number, series)
+            for key, samples in exported.items():
+                yield (*key, ("instance", path.split("/")[-2] + ":9798"), ("job", "jobs"),
+                       ("prometheus_replica", "a")), samples
         host = f"node{number:04}:9400"
         for key, samples in (part for key, samples in series.items()
                              for part in in_its_dialect(number, key, samples)):
@@ -249,7 +291,9 @@ def as_scraped(folder, direct):
 
 
 def imported(url, way, folder, *window, expect=0):
-    source = ("--tsdb", url) if way == "tsdb" else (url, "--way", way)
+    # By this way three requests at a time.
+    source = (("--tsdb", url) if way == "tsdb" else
+              (url, "--way", way, *(("--parallel", "3") if way == "query" else ())))
     r = run("import", "prometheus", *source, "--into", folder,
             *(window or ("--from", str(START), "--to", str(END))), expect=expect)
     return int(re.search(r"([\d,]+) rows new", r.stderr)[1].replace(",", "")), r.stderr
@@ -569,6 +613,14 @@ def main():
             again, said = imported(url, ways[0], folder)
             check(again == 0, f"a second import added {again} rows: {said}")
             same("after a second import", answers(folder), first)
+    if OWNERS:
+        look = run("import", "prometheus", next(iter(urls.values())), "--dry-run", "--from",
+                   str(START), "--to", str(END), "-o", "json")
+        for metric in ("slurm_job_utilization_gpu", "nvidia_gpu_jobId", "ceems_compute_unit_gpu"):
+            check(metric in look.stdout, look.stdout)
+        print(f"{len(jobs_compared)} jobs compared with what was scraped")
+        check(len(jobs_compared) > 4, "too few jobs")
+        return
     if CHOSEN[0] == "prometheus":
         overlapping(url, first)
         killed(url, first)

@@ -36,6 +36,7 @@ struct PrometheusImport {
   std::string url, tsdb, into, last, from, to, way = "auto", bearer_file, user, password_file, ca,
                                                cert, key, pause;
   std::vector<std::string> match, headers, replica_labels;
+  int parallel = 1;
   bool dry_run = false;
 };
 
@@ -50,10 +51,11 @@ StatusOr<std::string> SecretIn(const std::string& file) {
 // A folder has no server that would want to know who asks.
 StatusOr<history::Access> AccessOfFolder(const PrometheusImport& o) {
   if (!o.bearer_file.empty() || !o.user.empty() || !o.password_file.empty() || !o.headers.empty() ||
-      !o.ca.empty() || !o.cert.empty() || !o.key.empty() || !o.pause.empty() || o.way != "auto")
+      !o.ca.empty() || !o.cert.empty() || !o.key.empty() || !o.pause.empty() || o.parallel != 1 ||
+      o.way != "auto")
     return InvalidArgument(
         "--tsdb reads files: --way, --bearer-token-file, --user, --password-file, --header, --ca, "
-        "--cert, --key and --pause are for a server");
+        "--cert, --key, --pause and --parallel are for a server");
   return history::Access{.tsdb = o.tsdb};
 }
 
@@ -131,6 +133,7 @@ StatusOr<history::ImportOptions> OptionsOf(const PrometheusImport& o) {
   FW_ASSIGN_OR_RETURN(options.access, AccessOf(o));
   FW_ASSIGN_OR_RETURN(options.window, WindowOf(o));
   options.way = o.way;
+  options.parallel = o.parallel;
   options.taking.replica_labels = o.replica_labels;
   for (const std::string& match : o.match) {
     auto matchers = history::ParseMatchers(match);
@@ -179,7 +182,10 @@ Table LookTable(const FirstLook& look, store::Window window) {
   add("metrics", count(static_cast<double>(look.metrics.size())),
       fmt::format("of GPUs; {} others are left", look.other_metrics));
   add("GPUs", count(static_cast<double>(look.gpus)), Listed(look.models));
-  add("jobs", count(static_cast<double>(look.jobs)), "named by labels in the last ten minutes");
+  std::string named = "labels";
+  for (const std::string& metric : look.owner_metrics) named += ", " + metric;
+  add("jobs", count(static_cast<double>(look.jobs)),
+      fmt::format("in the last ten minutes; named by {}", named));
   add("samples", count(static_cast<double>(look.samples) * times),
       fmt::format("about, in {}", FormatDuration(window.to - window.from)));
   add("time", WholeSeconds(look.seconds * times), "about, with storing somewhat more");
@@ -319,6 +325,9 @@ Args AddImportPrometheus(Args app, Run* run) {
       .OneWord();
   sub.Option("--key FILE", o->key, "That certificate's key (PEM), without a passphrase").OneWord();
   sub.Option("--pause DURATION", o->pause, "Between two requests: gentler (0s)").OneWord();
+  sub.Option("--parallel N", o->parallel, "Requests at a time: faster, and less gentle")
+      .Range(1, 16)
+      .ShowDefault();
   sub.Footer(
       "Reads raw samples at their own times, puts them back together into scrapes and stores them\n"
       "as if flopwatch had scraped. What is there already is not added again: a run that was "
