@@ -54,7 +54,9 @@ StatusOr<TsdbFolder*> Server::Folder() {
   return folder_.get();
 }
 
-uint64_t Server::requests() const { return folder_ == nullptr ? requests_.load() : folder_->blocks(); }
+uint64_t Server::requests() const {
+  return folder_ == nullptr ? requests_.load() : folder_->blocks();
+}
 uint64_t Server::bytes() const { return folder_ == nullptr ? bytes_.load() : folder_->bytes(); }
 
 const Unread& Way::unread() const {

@@ -6,7 +6,7 @@ namespace flopwatch::trace {
 namespace {
 
 template <typename T>
-const T* DetailAt(const std::vector<T>& table, uint32_t index) {
+const T* DetailAt(const TableVector<T>& table, uint32_t index) {
   return index < table.size() ? &table[index] : nullptr;
 }
 
@@ -52,6 +52,14 @@ void RankTrace::AddLoss(std::string_view reason, std::string_view explain, int64
     it->count += count;
   else
     losses.push_back({std::string(reason), std::string(explain), count, repaired});
+}
+
+void RankTrace::MoveTo(TableFile* to) {
+  EventTable& e = events;
+  TakeAll(to, &e.ts, &e.dur, &e.category, &e.name, &e.thread, &e.stream, &e.correlation,
+          &e.external_id, &e.detail, &e.file_category, &e.step, &e.launch, &e.op, &e.parent);
+  TakeAll(to, &kernels, &copies, &ops, &collectives, &syncs, &python, &range_metrics, &counters,
+          &memory, &op_links);
 }
 
 const KernelDetail* RankTrace::KernelOf(Row r) const {

@@ -13,11 +13,13 @@
 
 #include <cstdint>
 #include <limits>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "trace/intervals.h"
 #include "trace/string_pool.h"
+#include "trace/table_file.h"
 
 namespace flopwatch::trace {
 
@@ -65,23 +67,23 @@ inline bool IsHostBlock(Category c) {
 
 struct EventTable {
   // One value a row.
-  std::vector<Nanos> ts, dur;
-  std::vector<Category> category;
-  std::vector<NameId> name;
-  std::vector<uint32_t> thread;  // index into RankTrace::threads
-  std::vector<int32_t> stream;   // args.stream whatever the category says; kNoStream = not given
+  TableVector<Nanos> ts, dur;
+  TableVector<Category> category;
+  TableVector<NameId> name;
+  TableVector<uint32_t> thread;  // index into RankTrace::threads
+  TableVector<int32_t> stream;   // args.stream whatever the category says; kNoStream = not given
   // Launch call <-> GPU work, within one process; kNoId = not given.
-  std::vector<int64_t> correlation;
-  std::vector<int64_t> external_id;   // GPU work and launch calls -> operator; kNoId = not given
-  std::vector<uint32_t> detail;       // index into the detail table of the row's kind; kNoDetail
-  std::vector<NameId> file_category;  // the category as the file names it
+  TableVector<int64_t> correlation;
+  TableVector<int64_t> external_id;   // GPU work and launch calls -> operator; kNoId = not given
+  TableVector<uint32_t> detail;       // index into the detail table of the row's kind; kNoDetail
+  TableVector<NameId> file_category;  // the category as the file names it
 
   // What follows is made by Finish().
   // The index into RankTrace::steps, of CPU rows by start time, of GPU rows by launch; or kNoStep.
-  std::vector<int32_t> step;
-  std::vector<Row> launch;  // GPU work -> its launch call; launch call -> its first GPU row; kNoRow
-  std::vector<Row> op;  // GPU work and launch calls -> innermost operator that launched it; kNoRow
-  std::vector<Row> parent;  // CPU rows: innermost row of the same thread that encloses it; kNoRow
+  TableVector<int32_t> step;
+  TableVector<Row> launch;  // GPU work -> its launch call; launch call -> its first GPU row; kNoRow
+  TableVector<Row> op;  // GPU work and launch calls -> innermost operator that launched it; kNoRow
+  TableVector<Row> parent;  // CPU rows: innermost row of the same thread that encloses it; kNoRow
 
   size_t size() const { return ts.size(); }
   Nanos end(Row r) const { return ts[r] + dur[r]; }
@@ -259,21 +261,21 @@ struct RankTrace {
   uint64_t file_bytes = 0, text_bytes = 0;  // as stored, and decompressed
 
   EventTable events;
-  std::vector<KernelDetail> kernels;
-  std::vector<CopyDetail> copies;
-  std::vector<OpDetail> ops;
-  std::vector<CollectiveDetail> collectives;
-  std::vector<SyncDetail> syncs;
-  std::vector<PythonDetail> python;
-  std::vector<RangeMetric> range_metrics;
-  std::vector<CounterSample> counters;  // by time
-  std::vector<MemoryEvent> memory;      // by time
+  TableVector<KernelDetail> kernels;
+  TableVector<CopyDetail> copies;
+  TableVector<OpDetail> ops;
+  TableVector<CollectiveDetail> collectives;
+  TableVector<SyncDetail> syncs;
+  TableVector<PythonDetail> python;
+  TableVector<RangeMetric> range_metrics;
+  TableVector<CounterSample> counters;  // by time
+  TableVector<MemoryEvent> memory;      // by time
   std::vector<Thread> threads;
   std::vector<Device> devices;
   std::vector<ProcessGroup> process_groups;
   std::vector<std::pair<Row, Row>>
       forward_backward;          // from "fwdbwd" flows: forward op, backward op
-  std::vector<OpLink> op_links;  // Finish() sorts them by the operator's row, then the work's
+  TableVector<OpLink> op_links;  // Finish() sorts them by the operator's row, then the work's
   std::vector<FlopsRecord> flops_records;  // by begin
   std::vector<ModuleRange> module_ranges;  // by begin, longest first
   std::vector<std::pair<std::string, std::string>>
@@ -286,6 +288,8 @@ struct RankTrace {
 
   void AddLoss(std::string_view reason, std::string_view explain, int64_t count = 1,
                bool repaired = false);
+  // Moves its columns into the file, which outlives it.
+  void MoveTo(TableFile* file);
   // They give nullptr where the row has none.
   const KernelDetail* KernelOf(Row r) const;
   const CopyDetail* CopyOf(Row r) const;
@@ -299,8 +303,20 @@ struct RankTrace {
 // All ranks of one job, ordered by rank, with one pool of names. Read-only after Load(): any
 // thread.
 struct TraceSet {
+  // Where the ranks are more than memory should hold: where their columns lie. Ends after them.
+  std::unique_ptr<TableFile> file;
   StringPool names;
   std::vector<RankTrace> ranks;
+
+  TraceSet() = default;
+  TraceSet(TraceSet&&) = default;
+  // What it had ends in the right order.
+  TraceSet& operator=(TraceSet&& other) noexcept {
+    ranks = std::move(other.ranks);
+    names = std::move(other.names);
+    file = std::move(other.file);
+    return *this;
+  }
 
   std::string_view Name(const RankTrace& rank, Row r) const {
     return names.Text(rank.events.name[r]);

@@ -16,8 +16,8 @@ constexpr std::string_view kStepPrefix = "ProfilerStep#";
 constexpr double kCompleteShare = 0.8;
 
 template <typename T>
-void Reorder(const std::vector<Row>& order, std::vector<T>* column) {
-  std::vector<T> sorted(order.size());
+void Reorder(const std::vector<Row>& order, TableVector<T>* column) {
+  TableVector<T> sorted(order.size());
   for (size_t i = 0; i < order.size(); ++i) sorted[i] = (*column)[order[i]];
   *column = std::move(sorted);
 }

@@ -20,7 +20,7 @@ IntervalSet::const_iterator EndingAfter(const IntervalSet& set, Nanos t) {
 
 }  // namespace
 
-IntervalSet Merge(std::vector<Interval> intervals) {
+IntervalSet Merge(Intervals intervals) {
   const auto by_begin = [](const Interval& a, const Interval& b) { return a.begin < b.begin; };
   if (!std::is_sorted(intervals.begin(), intervals.end(), by_begin))
     std::ranges::sort(intervals, by_begin);

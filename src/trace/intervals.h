@@ -4,7 +4,8 @@
 
 #include <cstdint>
 #include <span>
-#include <vector>
+
+#include "trace/table_file.h"
 
 namespace flopwatch::trace {
 
@@ -15,12 +16,14 @@ struct Interval {
   friend bool operator==(const Interval&, const Interval&) = default;
 };
 
+using Intervals = TableVector<Interval>;  // any, in any order
+
 // Sorted by begin, disjoint, none touching the next, none empty: what Merge() gives and the other
 // functions take.
-using IntervalSet = std::vector<Interval>;
+using IntervalSet = Intervals;
 
-// Any intervals, in any order; touching ones join, empty and inverted ones vanish.
-IntervalSet Merge(std::vector<Interval> intervals);
+// Touching ones join, empty and inverted ones vanish.
+IntervalSet Merge(Intervals intervals);
 Nanos Length(const IntervalSet& set);
 IntervalSet Union(const IntervalSet& a, const IntervalSet& b);
 IntervalSet Intersect(const IntervalSet& a, const IntervalSet& b);

@@ -119,12 +119,12 @@ bool IsPeerCopy(std::string_view name) {
   });
 }
 
-std::vector<KernelClass> ClassifyRows(const StringPool& names, const RankTrace& rank,
+TableVector<KernelClass> ClassifyRows(const StringPool& names, const RankTrace& rank,
                                       const std::vector<std::string>& more) {
   const EventTable& e = rank.events;
-  std::vector<KernelClass> out(e.size(), KernelClass::kNone);
+  TableVector<KernelClass> out(e.size(), KernelClass::kNone);
   // kNone = not judged yet. A kernel and a copy may have one name.
-  std::vector<KernelClass> kernels(names.size(), KernelClass::kNone), copies = kernels;
+  TableVector<KernelClass> kernels(names.size(), KernelClass::kNone), copies = kernels;
   for (Row r = 0; r < e.size(); ++r) {
     if (e.category[r] == Category::kGpuMemcpy) {
       KernelClass& known = copies[e.name[r]];

@@ -49,7 +49,7 @@ bool IsPeerCopy(std::string_view name);
 std::string PlainKernelName(std::string_view name);
 
 // One value a row of rank.events. Names are judged once each.
-std::vector<KernelClass> ClassifyRows(const StringPool& names, const RankTrace& rank,
+TableVector<KernelClass> ClassifyRows(const StringPool& names, const RankTrace& rank,
                                       const std::vector<std::string>& more = {});
 
 }  // namespace flopwatch::trace

@@ -13,9 +13,11 @@ overlap, samples that were deleted, and damage.
 With "owners" the GPUs of three exporters in four have lost the labels that name their job, and job
 exporters of three kinds, which are asked at other times, tell it instead; it must come to the same.
 
-  history.py [GPUS [HOURS [owners] [ENGINE...]]]     prometheus, victoriametrics; prometheus-3.16 and
-                                            prometheus-3.16-xor2 where it was built
-                                            (tools/prometheus install --version 3.16)
+With "amd" every GPU is one of AMD's, under its own exporter.
+
+  history.py [GPUS [HOURS [owners|amd] [ENGINE...]]]
+      prometheus, victoriametrics; prometheus-3.16 and prometheus-3.16-xor2 where it was built
+      (tools/prometheus install --version 3.16)
 """
 import http.server
 import json
@@ -40,8 +42,8 @@ ENGINES = {"prometheus": ("prometheus",), "victoriametrics": ("victoriametrics",
            "prometheus-3.16": ("prometheus", "--version", "3.16", "--cached"),
            "prometheus-3.16-xor2": ("prometheus", "--version", "3.16", "--cached", "--chunks",
                                     "xor2")}
-OWNERS = sys.argv[3:4] == ["owners"]
-CHOSEN = sys.argv[4 if OWNERS else 3:] or ["prometheus", "victoriametrics"]
+OWNERS, AMD = (sys.argv[3:4] == [word] for word in ("owners", "amd"))
+CHOSEN = sys.argv[4 if OWNERS or AMD else 3:] or ["prometheus", "victoriametrics"]
 WAYS = {"prometheus": ("remote_read", "query"), "victoriametrics": ("export", "query")}
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 INTERVAL = 30
@@ -52,7 +54,8 @@ OUTAGE_OF_A = (START + 4200, START + 5400)  # replica b alone is there
 LINE = re.compile(r"^([a-zA-Z_:][a-zA-Z0-9_:]*)(?:\{(.*)\})? (\S+) (\d+)$")
 LABEL = re.compile(r'([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\]|\\.)*)"')
 FLEET = ("--gpus", str(GPUS), "--hours", str(HOURS), "--start", str(START), "--seed", "7",
-         "--interval", f"{INTERVAL}s", "--faults", "none", "--preset", "llm")
+         "--interval", f"{INTERVAL}s", "--faults", "none", "--preset", "llm",
+         *(("--amd",) if AMD else ()))
 
 
 def engine(name):
@@ -143,8 +146,10 @@ def fill(urls):
         for ms, v in samples:
             slices.setdefault(ms // SLICE_MS, {}).setdefault(labels, []).append((ms, v))
     for _, series in sorted(slices.items()):
-        for url in urls:
-            write(url, series.items())
+        series = list(series.items())
+        for at in range(0, len(series), 5000):  # a server takes some tens of MB at once
+            for url in urls:
+                write(url, series[at:at + 5000])
     for url in urls:
         try:
             urllib.request.urlopen(url + "/internal/force_flush", timeout=60).read()
@@ -199,14 +204,16 @@ def told_by_others(number, series):
             told.setdefault((labels["UUID"], labels["gpu"]), {}).setdefault(ms, []).append(job)
     series = {key: sorted(samples.items()) for key, samples in bare.items()}
     exported = {}
+    shared = any(len(jobs) > 1 for looks in told.values() for jobs in looks.values())
     for (uuid, gpu), looks in told.items():
         for ms, jobs in looks.items():
-            if number % 4 == 1:  # jobstats: the id is the value, and there is room for one
+            # jobstats: the id is the value, and there is room for one.
+            if number % 4 == 1 and not shared:
                 key = (("__name__", "nvidia_gpu_jobId"), ("minor_number", gpu), ("uuid", uuid))
                 exported.setdefault(key, []).append((ms + 11_000, float(jobs[0] or 0)))
                 continue
             for job in filter(None, jobs):
-                if number % 4 == 0:
+                if number % 4 < 2:
                     key = (("__name__", "slurm_job_utilization_gpu"), ("gpu", gpu),
                            ("gpu_type", "NVIDIA H100"), ("slurmjobid", job), ("user", "ada"))
                 else:
@@ -220,7 +227,8 @@ def told_by_others(number, series):
 def replicas():
     """(labels, samples) as the two of them have stored them."""
     for number, (path, series) in enumerate(scrapes()):
-        if OWNERS and number % 4 < 3:
+        instances = any(label == "GPU_I_ID" for key in series for label, _ in key)
+        if OWNERS and number % 4 < 3 and not instances:  # of parts these exporters say nothing
             series, exported = told_by_others(number, series)
             for key, samples in exported.items():
                 yield (*key, ("instance", path.split("/")[-2] + ":9798"), ("job", "jobs"),
@@ -247,9 +255,12 @@ def answers(folder, begin=START, end=END):
     window = ("--from", str(begin), "--to", str(end), "--data-dir", folder, "-o", "json", "-q")
     jobs = {row["job"]: row for row in json.loads(run("jobs", "--limit", "10000", *window).stdout)}
     fleet = json.loads(run("report", *window).stdout)["usage"]
+    levels = {level["name"]: level["gpu_seconds"]
+              for level in json.loads(run("sankey", *window).stdout)["levels"]
+              if level["gpu_seconds"] is not None}  # nobody says what was schedulable
     rows = run("sql", "SELECT count(*), count(DISTINCT (entity, ts)), sum(span_s) FROM samples",
                "--data-dir", folder, "-o", "csv", "-q").stdout.splitlines()[1].split(",")
-    return {"jobs": jobs, "fleet": fleet, "rows": rows}
+    return {"jobs": jobs, "fleet": fleet, "levels": levels, "rows": rows}
 
 
 def same(where, ours, direct):
@@ -257,12 +268,27 @@ def same(where, ours, direct):
     for key in ("ofu", "gpu_seconds", "observed_gpu_seconds", "lost_gpu_seconds", "energy_j"):
         a, b = ours["fleet"][key], direct["fleet"][key]
         check(abs(a - b) <= 1e-9 * abs(b), f"{where}: {key} of the fleet is {a}, directly {b}")
+    for level, a in ours["levels"].items():
+        b = direct["levels"][level]
+        check(a == b or abs(a - b) <= 1e-9 * abs(b), f"{where}: {level} of the Sankey: {a}, {b}")
     check(set(ours["jobs"]) == set(direct["jobs"]),
           f"{where}: other jobs: {sorted(set(ours['jobs']) ^ set(direct['jobs']))[:5]}")
     for name, job in direct["jobs"].items():
         for key in ("ofu", "gpu_seconds"):
             a, b = ours["jobs"][name][key], job[key]
             check(a == b or abs(a - b) <= 1e-9 * abs(b), f"{where}: {key} of {name}: {a}, {b}")
+
+
+def by_job(rows):
+    """GPU-seconds and OFU of jobs; labels name the pods of one, a scheduler names it."""
+    jobs = {}
+    for row in rows.values():
+        job = jobs.setdefault(re.sub(r"-worker-\d+$", "", row["job"]),
+                              {"gpu_seconds": 0, "ofu_seconds": 0, "gpus": 0})
+        job["gpu_seconds"] += row["gpu_seconds"]
+        job["ofu_seconds"] += (row["ofu"] or 0) * row["gpu_seconds"]
+        job["gpus"] = max(job["gpus"], row["gpus"] or 0)
+    return jobs
 
 
 def as_scraped(folder, direct):
@@ -277,16 +303,21 @@ def as_scraped(folder, direct):
             # second counted twice, a third would be too much.
             near = 1e-9 if begin > GAP[0] else 2e-3
             check(abs(a - b) <= near * abs(b), f"{key} of the fleet is {a}, scraped {b}")
-        for name, job in theirs["jobs"].items():
+        own_jobs, their_jobs = by_job(ours["jobs"]), by_job(theirs["jobs"])
+        held = sum(2 * INTERVAL * job["gpus"] for job in their_jobs.values())
+        for level, a in ours["levels"].items():
+            b = theirs["levels"][level]
+            check(abs(a - b) <= 1e-9 * b + held, f"{level} of the Sankey is {a}, scraped {b}")
+        for name, job in their_jobs.items():
             if job["gpu_seconds"] < 600 * job["gpus"]:
                 continue
-            check(name in ours["jobs"], f"job {name} is not there")
-            own = ours["jobs"][name]
+            check(name in own_jobs, f"job {name} is not there")
+            own = own_jobs[name]
             edges = 2 * INTERVAL * job["gpus"]
             check(abs(own["gpu_seconds"] - job["gpu_seconds"]) <= edges,
                   f"{name}: {own['gpu_seconds']} GPU-seconds, scraped {job['gpu_seconds']}")
-            check(abs(own["ofu"] - job["ofu"]) <= edges / job["gpu_seconds"],
-                  f"{name}: OFU {own['ofu']}, scraped {job['ofu']}")
+            check(abs(own["ofu_seconds"] - job["ofu_seconds"]) <= edges,
+                  f"{name}: OFU time {own['ofu_seconds']}, scraped {job['ofu_seconds']}")
             jobs_compared.append(name)
 
 
@@ -613,11 +644,15 @@ def main():
             again, said = imported(url, ways[0], folder)
             check(again == 0, f"a second import added {again} rows: {said}")
             same("after a second import", answers(folder), first)
+    if AMD:
+        models = run("sql", "SELECT DISTINCT model FROM gpus", "--data-dir", folder).stdout
+        check("MI300X" in models, models)
     if OWNERS:
         look = run("import", "prometheus", next(iter(urls.values())), "--dry-run", "--from",
                    str(START), "--to", str(END), "-o", "json")
         for metric in ("slurm_job_utilization_gpu", "nvidia_gpu_jobId", "ceems_compute_unit_gpu"):
             check(metric in look.stdout, look.stdout)
+    if OWNERS or AMD:
         print(f"{len(jobs_compared)} jobs compared with what was scraped")
         check(len(jobs_compared) > 4, "too few jobs")
         return

@@ -159,6 +159,7 @@ held = {(f"{row['node']}:{row['device']}", row["job"], round(row["b"]), round(ro
                            "SELECT g.node, g.device, i.job, epoch(i.started) AS b, "
                            "epoch(i.ended) AS e FROM job_intervals i JOIN gpus g ON i.entity = "
                            "g.entity WHERE i.source = 'scheduler'")}
-check(len(there) > len(assigned) / 2, f"{len(there)} of {len(assigned)} are on GPUs that have samples")
+check(len(there) > len(assigned) / 2,
+      f"{len(there)} of {len(assigned)} are on GPUs that have samples")
 check(there <= held, f"not held: {sorted(there - held)[:3]} of {len(there - held)}")
 print(f"{len(there)} times on GPUs whose samples came after the books")

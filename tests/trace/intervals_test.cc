@@ -19,7 +19,7 @@ TEST(Intervals, MergeJoinsWhatTouches) {
 // Outside judge: the same sets as bits, one a nanosecond.
 using Bits = std::bitset<64>;
 
-Bits BitsOf(const std::vector<Interval>& pieces) {
+Bits BitsOf(const Intervals& pieces) {
   Bits out;
   for (const Interval& i : pieces) {
     for (Nanos t = i.begin; t < i.end; ++t) out.set(static_cast<size_t>(t));
@@ -27,8 +27,8 @@ Bits BitsOf(const std::vector<Interval>& pieces) {
   return out;
 }
 
-std::vector<Interval> Pieces() {
-  return *rc::gen::container<std::vector<Interval>>(
+Intervals Pieces() {
+  return *rc::gen::container<Intervals>(
       rc::gen::map(rc::gen::pair(rc::gen::inRange<Nanos>(0, 64), rc::gen::inRange<Nanos>(0, 20)),
                    [](const std::pair<Nanos, Nanos>& p) {
                      return Interval{p.first, std::min<Nanos>(p.first + p.second, 64)};
@@ -43,7 +43,7 @@ void ExpectCanonical(const IntervalSet& set) {
 }
 
 RC_GTEST_PROP(Intervals, AgreeWithBits, ()) {
-  const std::vector<Interval> raw_a = Pieces(), raw_b = Pieces();
+  const Intervals raw_a = Pieces(), raw_b = Pieces();
   const IntervalSet a = Merge(raw_a), b = Merge(raw_b);
   for (const IntervalSet& set : {a, b, Union(a, b), Intersect(a, b), Subtract(a, b)})
     ExpectCanonical(set);

@@ -45,7 +45,7 @@ struct HtaRows;  // analysis/hta.h
 struct GpuStream {
   int64_t device = kUnknown;  // as the trace numbers it; kUnknown = not given
   int32_t stream = kNoStream;
-  std::vector<Row> rows;  // by start time
+  TableVector<Row> rows;  // by start time
 };
 
 // What several analyses need of one rank, computed once, on first use. Safe from several threads.
@@ -61,10 +61,10 @@ class RankView {
   const EventTable& events() const { return rank_.events; }
   const AnalysisOptions& options() const { return options_; }
 
-  const std::vector<KernelClass>& classes() const;    // one a row
-  const std::vector<Row>& gpu_rows() const;           // GPU work by start time
+  const TableVector<KernelClass>& classes() const;    // one a row
+  const TableVector<Row>& gpu_rows() const;           // GPU work by start time
   const std::vector<GpuStream>& gpu_streams() const;  // the same by device and stream
-  const std::vector<Row>& parents_first()
+  const TableVector<Row>& parents_first()
       const;  // all rows, each after EventTable::parent; a thread's in the order entered
   const IntervalSet& busy() const;               // all GPU work
   const IntervalSet& busy(KernelClass c) const;  // of one class; kNone = the empty set

@@ -11,7 +11,7 @@ namespace {
 // launch call, on its thread.
 std::vector<Row> AnnotationOfWork(const RankView& view, Category category) {
   const EventTable& e = view.events();
-  const std::vector<Row>& work = view.gpu_rows();
+  const TableVector<Row>& work = view.gpu_rows();
   std::vector<Row> out(work.size(), kNoRow);
   if (category == Category::kUserAnnotation) {
     const std::vector<Row> above = NearestAbove(

@@ -132,7 +132,7 @@ class Matcher {
     for (uint32_t i = 0; i < set_.ranks.size(); ++i) {
       const RankTrace& rank = set_.ranks[i];
       const EventTable& e = rank.events;
-      const std::vector<KernelClass>& classes = input_.ranks()[i]->classes();
+      const TableVector<KernelClass>& classes = input_.ranks()[i]->classes();
       bool whole = false;  // Ascend: the span of the whole collective, not its tasks
       for (const Category c : e.category) whole |= c == Category::kGpuCollective;
       for (Row r = 0; r < e.size(); ++r) {

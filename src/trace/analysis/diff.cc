@@ -34,7 +34,7 @@ struct Side {
   DiffSide info;
   // Two tables of sums by name: kernels (copies and fills too) and CPU rows.
   std::vector<Sums> kernels, cpu;
-  std::vector<KernelClass> kernel_class;
+  TableVector<KernelClass> kernel_class;
   std::vector<Category> cpu_category;
   Nanos compute = 0, communication = 0, memory = 0, idle = 0, step = 0;
 };
@@ -48,7 +48,7 @@ void AddRank(const RankView& view, std::optional<int64_t> only_step, Side* side)
   const RankTrace& rank = view.rank();
   const EventTable& e = rank.events;
   std::vector<bool> wanted(rank.steps.size(), false);
-  std::vector<Interval> windows;
+  Intervals windows;
   const bool any_complete = std::ranges::any_of(rank.steps, &Step::complete);
   for (size_t i = 0; i < rank.steps.size(); ++i) {
     const Step& step = rank.steps[i];
@@ -78,7 +78,7 @@ void AddRank(const RankView& view, std::optional<int64_t> only_step, Side* side)
     return !marked || (e.step[r] != kNoStep && wanted[static_cast<size_t>(e.step[r])]);
   };
   // Own time: minus what runs inside; the time of a row goes off the nearest listed one above it.
-  std::vector<Nanos> own(e.dur);
+  std::vector<Nanos> own(e.dur.begin(), e.dur.end());
   const std::vector<Row> above =
       NearestAbove(e, ParentsFirst(e), [&](Row r) { return CountsAsCpu(e.category[r]); });
   for (Row r = 0; r < e.size(); ++r)

@@ -101,7 +101,7 @@ Interval HtaSpan(const EventTable& events, const HtaRows& rows) {
 }
 
 IntervalSet HtaBusy(const EventTable& events, const HtaRows& rows, HtaKernelType type) {
-  std::vector<Interval> intervals;
+  Intervals intervals;
   for (size_t i = 0; i < rows.gpu.size(); ++i)
     if (rows.gpu_type[i] == type)
       intervals.push_back({events.ts[rows.gpu[i]], events.end(rows.gpu[i])});
@@ -109,7 +109,7 @@ IntervalSet HtaBusy(const EventTable& events, const HtaRows& rows, HtaKernelType
 }
 
 IntervalSet HtaBusy(const EventTable& events, const HtaRows& rows) {
-  std::vector<Interval> intervals;
+  Intervals intervals;
   intervals.reserve(rows.gpu.size());
   for (const Row r : rows.gpu) intervals.push_back({events.ts[r], events.end(r)});
   return Merge(std::move(intervals));

@@ -8,7 +8,7 @@ namespace flopwatch::trace {
 namespace {
 
 // The stream was out of work from `from` on, until `r` started.
-GapsByKind GapsOf(const EventTable& e, const std::vector<Row>& rows) {
+GapsByKind GapsOf(const EventTable& e, std::span<const Row> rows) {
   GapsByKind out;
   Nanos until = 0;
   for (size_t i = 0; i < rows.size(); ++i) {

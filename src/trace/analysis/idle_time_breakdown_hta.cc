@@ -9,7 +9,7 @@ namespace {
 
 // Gaps to the previous row, not to the end of all before it: negative where rows of a stream
 // overlap.
-GapsByKind HtaGaps(const EventTable& e, const std::vector<Row>& rows) {
+GapsByKind HtaGaps(const EventTable& e, std::span<const Row> rows) {
   GapsByKind out;
   for (size_t i = 0; i < rows.size(); ++i) {
     if (i == 0) {

@@ -40,7 +40,7 @@ Table BreakdownKernels(const AnalysisInput& input, size_t most) {
                            "min_us", "max_us", "%share_of_kernel_time"});
   for (const auto& view : input.ranks()) {
     const EventTable& e = view->events();
-    const std::vector<KernelClass>& classes = view->classes();
+    const TableVector<KernelClass>& classes = view->classes();
     std::vector<NameTotals> totals(kKinds, NameTotals(view->set().names.size()));
     double all = 0;
     std::array<std::vector<Row>, kKinds> rows_of;

@@ -8,8 +8,8 @@
 
 namespace flopwatch::trace {
 
-std::vector<Pattern> FindPatterns(const RankView& view, const std::vector<Row>& root,
-                                  const std::vector<Row>& gpu, const std::vector<bool>& skip) {
+std::vector<Pattern> FindPatterns(const RankView& view, std::span<const Row> root,
+                                  std::span<const Row> gpu, const std::vector<bool>& skip) {
   const EventTable& e = view.events();
   // The GPU rows of every root, by start time.
   std::vector<uint32_t> slot(e.size(), 0);  // 1 + index into instances

@@ -20,8 +20,8 @@ struct Pattern {
 
 // `root`: of every row, the operator that its kernels count for, or kNoRow. `gpu`: the work to look
 // at, by start time. `skip`: launch calls whose work is passed over, one a row; empty = none.
-std::vector<Pattern> FindPatterns(const RankView& view, const std::vector<Row>& root,
-                                  const std::vector<Row>& gpu, const std::vector<bool>& skip);
+std::vector<Pattern> FindPatterns(const RankView& view, std::span<const Row> root,
+                                  std::span<const Row> gpu, const std::vector<bool>& skip);
 // FailedPrecondition where there are none.
 Status NoPatterns(const RankView& view);
 // Names joined, at most so many kernels.

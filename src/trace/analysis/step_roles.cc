@@ -122,10 +122,10 @@ RoleTimes RoleTimesOf(const RankView& view, const std::vector<Window>& windows) 
         return kOther;
     }
   };
-  std::array<std::vector<Interval>, kRoles> rows;
+  std::array<Intervals, kRoles> rows;
   for (Row r = 0; r < e.size(); ++r)
     if (const Role role = role_of(r); role != kOther) rows[role].push_back({e.ts[r], e.end(r)});
-  std::vector<Interval> pieces;
+  Intervals pieces;
   for (const Window& w : windows) pieces.push_back(w.at);
   const IntervalSet inside = Merge(std::move(pieces));
   RoleTimes own;
@@ -155,7 +155,7 @@ void AddSteps(const RankView& view, const std::vector<Window>& windows, const Ro
 }
 
 struct DeviceSums {
-  std::vector<Interval> kernels;
+  Intervals kernels;
   std::vector<SmLoad> loads;
   double occupancy = 0, occupancy_time = 0;
   Nanos time = 0, plugin_tensor = 0, tensor = 0, compute = 0;

@@ -37,7 +37,7 @@ class Measured {
 // kDataLoading.
 using RankTime = std::array<Measured, static_cast<size_t>(LatenessCause::kCpu)>;
 
-RankTime TimeOf(const AnalysisInput& input, uint32_t r, std::vector<Interval> waits) {
+RankTime TimeOf(const AnalysisInput& input, uint32_t r, Intervals waits) {
   const RankView& view = *input.ranks()[r];
   const EventTable& e = view.events();
   const StringPool& names = input.set().names;
@@ -49,7 +49,7 @@ RankTime TimeOf(const AnalysisInput& input, uint32_t r, std::vector<Interval> wa
   const IntervalSet communication = Subtract(view.busy(KernelClass::kCommunication), taken);
   taken = Union(taken, communication);
   std::vector<char> loads(2 * names.size(), -1);  // judged once a name, Python frames apart
-  std::vector<Interval> loading;
+  Intervals loading;
   for (Row row = 0; row < e.size(); ++row) {
     const Category c = e.category[row];
     if (!IsHostBlock(c)) continue;
@@ -77,7 +77,7 @@ class Blame {
  public:
   Blame(const AnalysisInput& input, const Collectives& collectives, StragglerVerdict* verdict)
       : set_(input.set()), collectives_(collectives), verdict_(*verdict) {
-    std::vector<std::vector<Interval>> waits(set_.ranks.size());
+    std::vector<Intervals> waits(set_.ranks.size());
     for (const Collective& c : collectives.all) {
       if (!c.synchronising) continue;
       for (const CollectivePart& part : collectives.PartsOf(c)) {

@@ -78,7 +78,7 @@ struct HostMetrics {
 
   int64_t syncs = 0, allocations = 0, gloo_events = 0;
   Nanos sync_time = 0, allocation_time = 0, step_time = 0;
-  std::vector<Interval> loading;
+  Intervals loading;
 };
 
 HostMetrics::HostMetrics(const RankView& view) {

@@ -15,8 +15,7 @@ std::vector<Row> ParentsFirst(const EventTable& events);
 // Gives every row the innermost row above it (not itself) that `is` accepts, kNoRow without one.
 // `order` is from ParentsFirst.
 template <typename Is>
-std::vector<Row> NearestAbove(const EventTable& events, const std::vector<Row>& order,
-                              const Is& is) {
+std::vector<Row> NearestAbove(const EventTable& events, std::span<const Row> order, const Is& is) {
   std::vector<Row> above(events.size(), kNoRow);
   for (const Row r : order) {
     const Row parent = events.parent[r];

@@ -15,8 +15,8 @@ namespace flopwatch::trace {
 struct RankView::Lazy {
   std::once_flag classes_once, gpu_once, streams_once, parents_once, busy_once, exposed_once,
       hta_once;
-  std::vector<KernelClass> classes;
-  std::vector<Row> gpu, parents_first;
+  TableVector<KernelClass> classes;
+  TableVector<Row> gpu, parents_first;
   std::vector<GpuStream> streams;
   Interval span;
   IntervalSet busy;
@@ -29,14 +29,15 @@ RankView::RankView(const TraceSet& set, const RankTrace& rank, const AnalysisOpt
     : set_(set), rank_(rank), options_(options), lazy_(std::make_unique<Lazy>()) {}
 RankView::~RankView() = default;
 
-const std::vector<KernelClass>& RankView::classes() const {
+const TableVector<KernelClass>& RankView::classes() const {
   std::call_once(lazy_->classes_once, [&] {
     lazy_->classes = ClassifyRows(set_.names, rank_, options_.communication_names);
+    TakeAll(set_.file.get(), &lazy_->classes);
   });
   return lazy_->classes;
 }
 
-const std::vector<Row>& RankView::gpu_rows() const {
+const TableVector<Row>& RankView::gpu_rows() const {
   std::call_once(lazy_->gpu_once, [&] {
     const EventTable& e = events();
     lazy_->gpu.reserve(static_cast<size_t>(std::ranges::count_if(e.category, IsGpuWork)));
@@ -46,6 +47,7 @@ const std::vector<Row>& RankView::gpu_rows() const {
       lazy_->span.end = std::max(lazy_->span.end, e.end(r));
       lazy_->gpu.push_back(r);
     }
+    TakeAll(set_.file.get(), &lazy_->gpu);
   });
   return lazy_->gpu;
 }
@@ -74,20 +76,25 @@ const std::vector<GpuStream>& RankView::gpu_streams() const {
     std::ranges::sort(out, [](const GpuStream& a, const GpuStream& b) {
       return std::tie(a.device, a.stream) < std::tie(b.device, b.stream);
     });
+    for (GpuStream& stream : out) TakeAll(set_.file.get(), &stream.rows);
   });
   return lazy_->streams;
 }
 
-const std::vector<Row>& RankView::parents_first() const {
-  std::call_once(lazy_->parents_once, [&] { lazy_->parents_first = ParentsFirst(events()); });
+const TableVector<Row>& RankView::parents_first() const {
+  std::call_once(lazy_->parents_once, [&] {
+    const std::vector<Row> rows = ParentsFirst(events());
+    lazy_->parents_first.assign(rows.begin(), rows.end());
+    TakeAll(set_.file.get(), &lazy_->parents_first);
+  });
   return lazy_->parents_first;
 }
 
 const IntervalSet& RankView::busy() const {
   std::call_once(lazy_->busy_once, [&] {
     const EventTable& e = events();
-    const std::vector<KernelClass>& kinds = classes();
-    std::vector<Interval> pieces[kKernelClasses];
+    const TableVector<KernelClass>& kinds = classes();
+    Intervals pieces[kKernelClasses];
     for (const Row r : gpu_rows())
       pieces[static_cast<size_t>(kinds[r])].push_back({e.ts[r], e.end(r)});
     for (size_t i = 0; i < kKernelClasses; ++i) {
@@ -100,6 +107,8 @@ const IntervalSet& RankView::busy() const {
     const auto& fused = lazy_->by_class[static_cast<size_t>(KernelClass::kFused)];
     if (!fused.empty())
       lazy_->computing = Union(lazy_->by_class[static_cast<size_t>(KernelClass::kCompute)], fused);
+    TakeAll(set_.file.get(), &lazy_->busy, &lazy_->computing);
+    for (IntervalSet& set : lazy_->by_class) TakeAll(set_.file.get(), &set);
   });
   return lazy_->busy;
 }
@@ -116,6 +125,7 @@ const IntervalSet& RankView::computing() const {
 const IntervalSet& RankView::exposed_communication() const {
   std::call_once(lazy_->exposed_once, [&] {
     lazy_->exposed = Subtract(busy(KernelClass::kCommunication), computing());
+    TakeAll(set_.file.get(), &lazy_->exposed);
   });
   return lazy_->exposed;
 }

@@ -69,6 +69,9 @@ RankMeasures::RankMeasures(const RankView& v)
   MeasureGpu();
   MeasureHost();
   MeasureWaits();
+  TakeAll(v.set().file.get(), &windows, &gpu_windows, &gpu, &idle, &gaps, &host_busy, &loader,
+          &loader_idle, &idle_rest, &syncs, &profiler, &output, &collection, &blocking, &waiting,
+          &host_rows_);
 }
 
 CallKind RankMeasures::CallOf(Row r) const {
@@ -144,7 +147,7 @@ void RankMeasures::FindWindows() {
   has_steps = !steps.empty();
   const Interval span = view.gpu_span();
   if (has_steps) {
-    std::vector<Interval> pieces;
+    Intervals pieces;
     for (const int32_t s : steps)
       pieces.push_back(
           {rank.steps[static_cast<size_t>(s)].begin, rank.steps[static_cast<size_t>(s)].end});
@@ -203,7 +206,7 @@ void RankMeasures::MeasureGpu() {
   memory_busy = Length(Intersect(windows, view.busy(KernelClass::kMemory)));
   exposed_communication = Length(Intersect(windows, view.exposed_communication()));
 
-  const std::vector<Row>& all = view.gpu_rows();
+  const TableVector<Row>& all = view.gpu_rows();
   size_t next = 0;
   for (const Interval& i : idle) {
     while (next < all.size() && events.ts[all[next]] < i.end) ++next;

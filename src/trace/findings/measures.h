@@ -46,9 +46,9 @@ struct RankMeasures {
   IntervalSet gpu_windows;  // the part of them between the first and the last GPU work of the trace
 
   // The GPU.
-  std::vector<Row> gpu;       // GPU work that begins in the windows, by time
+  TableVector<Row> gpu;       // GPU work that begins in the windows, by time
   IntervalSet idle;           // of gpu_windows, no GPU work
-  std::vector<IdleGap> gaps;  // one an interval of `idle`
+  TableVector<IdleGap> gaps;  // one an interval of `idle`
   double idle_share = 0;      // idle / gpu_windows
   Nanos busy_time = 0, compute_busy = 0, communication_busy = 0, exposed_communication = 0,
         memory_busy = 0;  // merged, in the windows
@@ -69,7 +69,7 @@ struct RankMeasures {
   IntervalSet loader_idle;  // the part of it in which the GPU was idle, also before its first work
   IntervalSet idle_rest;    // idle without data loading
   double idle_rest_share = 0;  // of gpu_windows
-  std::vector<Row> syncs;      // blocking calls that begin in the windows
+  TableVector<Row> syncs;      // blocking calls that begin in the windows
   IntervalSet profiler;        // the profiler's own events, whole trace
   // Of the launching threads, under blocks named so in which the GPU computes next to nothing (a
   // frame around the whole job is no such block): the host writes or logs, collects garbage.
@@ -144,7 +144,7 @@ struct RankMeasures {
   std::vector<Row> QuietBlocks(const std::vector<Row>& rows) const;
   void MeasureWaits();
 
-  std::vector<Row> host_rows_;                      // what HostRowAt() looks at, by time
+  TableVector<Row> host_rows_;                      // what HostRowAt() looks at, by time
   absl::flat_hash_map<Row, Nanos> own_begin_;       // of calls that waited first
   std::vector<std::optional<CallKind>> call_kind_;  // by NameId; none where it is no call's name
 };

@@ -42,7 +42,21 @@ constexpr Entry kCategories[] = {
     {"collective_comm", {Category::kGpuCollective}},
     {"Trace", {Category::kOther, true}}};
 
+constexpr std::string_view kDeviceWaits[] = {
+    "Stream Wait Event", "Stream Sync",   "Event Sync",  "Context Sync",      "EVENT_WAIT",
+    "EVENT_WAIT_SQE",    "EVENT_RECORD",  "NOTIFY_WAIT", "NOTIFY_WAIT_SQE",   "Notify_Wait",
+    "EVENT_RECORD_SQE",  "NOTIFY_RECORD", "Notify Wait", "NOTIFY_RECORD_SQE", "Notify_Record"};
+
 }  // namespace
+
+bool IsDeviceWait(std::string_view kernel) {
+  // Of every kernel of a file it is asked.
+  if (kernel.empty() || std::string_view("SECN").find(kernel[0]) == std::string_view::npos)
+    return false;
+  for (const std::string_view wait : kDeviceWaits)
+    if (kernel == wait) return true;
+  return false;
+}
 
 KinetoCategory KinetoCategoryOf(std::string_view text) {
   for (const Entry& entry : kCategories)

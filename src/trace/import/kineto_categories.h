@@ -17,4 +17,9 @@ struct KinetoCategory {
 // unknown is kOther.
 KinetoCategory KinetoCategoryOf(std::string_view text);
 
+// Whether a "kernel" of this name is a stream that waits: no work, and as long as what it waits
+// for. Sources: pytorch/kineto CuptiActivity.cpp (syncs, which some writers put among kernels) and
+// the task types of CANN (msprof; torch_npu writes them into Kineto's files).
+bool IsDeviceWait(std::string_view kernel);
+
 }  // namespace flopwatch::trace

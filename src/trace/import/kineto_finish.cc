@@ -14,7 +14,7 @@ constexpr Nanos kFirstWallClock = 1'000'000'000'000'000'000;
 constexpr Nanos kFirstAbsolute = 10'000'000'000'000;
 
 template <typename T>
-void Keep(const std::vector<bool>& drop, std::vector<T>* column) {
+void Keep(const std::vector<bool>& drop, TableVector<T>* column) {
   size_t to = 0;
   for (size_t i = 0; i < column->size(); ++i)
     if (!drop[i]) (*column)[to++] = (*column)[i];

@@ -210,7 +210,10 @@ void KinetoEventParser::StoreComplete() {
   if (dur < 0) return batch_->Count(KinetoLoss::kNegativeDuration);
   if (dur > kMaxKinetoDuration) return batch_->Count(KinetoLoss::kLongDuration);
 
-  const Category kind = category.meaning.category;
+  Category kind = category.meaning.category;
+  if (kind == Category::kKernel && Has(EventKey::kName) &&
+      IsDeviceWait(KeyValue(EventKey::kName).text()))
+    kind = Category::kSync;
   EventTable& e = batch_->rows.events;
   const Row row = static_cast<Row>(e.size());
   int32_t stream = SmallOr(Arg::kStream, kNoStream);

@@ -4,7 +4,7 @@ namespace flopwatch::trace {
 namespace {
 
 template <typename T>
-void Join(const std::vector<T>& from, std::vector<T>* to) {
+void Join(const TableVector<T>& from, TableVector<T>* to) {
   to->insert(to->end(), from.begin(), from.end());
 }
 

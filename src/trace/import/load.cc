@@ -136,7 +136,7 @@ std::optional<int32_t> RankOfName(const std::string& path) {
 void Remap(const StringPool& from, StringPool* to, RankTrace* rank) {
   std::vector<NameId> id(from.size());
   for (NameId i = 0; i < from.size(); ++i) id[i] = to->Intern(from.Text(i));
-  const auto column = [&](std::vector<NameId>& names) {
+  const auto column = [&](TableVector<NameId>& names) {
     for (NameId& name : names) name = id[name];
   };
   const auto all = [&](auto&... name) { ((name = id[name]), ...); };
@@ -246,27 +246,83 @@ class Progress {
   Micros told_ FW_GUARDED_BY(mutex_) = 0;
 };
 
-// One result an input, each written by the one thread that imports it.
-std::vector<StatusOr<std::vector<ImportedRank>>> ImportAll(const std::vector<Input>& inputs,
-                                                           const LoadOptions& options) {
+// Puts what was read of each input together, in the order of the inputs whatever thread was first,
+// so that no more is held of a rank than its columns.
+class Gatherer {
+ public:
+  Gatherer(const std::vector<Input>& inputs, const LoadOptions& options, Loaded* out)
+      : inputs_(inputs), options_(options), results_(inputs.size()), out_(*out) {}
+
+  void Put(size_t input, StatusOr<std::vector<ImportedRank>> result) FW_EXCLUDES(mutex_) {
+    const MutexLock lock(mutex_);
+    results_[input] = std::move(result);
+    for (; next_ < results_.size() && results_[next_].has_value(); ++next_) {
+      Take(next_, *std::move(results_[next_]));
+      results_[next_].reset();
+    }
+  }
+
+ private:
+  void Take(size_t input, StatusOr<std::vector<ImportedRank>> imported) FW_REQUIRES(mutex_) {
+    if (!imported.ok()) {
+      out_.failures.push_back({inputs_[input].path, imported.status()});
+      return;
+    }
+    for (ImportedRank& rank : *imported) {
+      const bool wanted =
+          options_.only_ranks.empty() || !rank.trace.rank_known ||
+          std::ranges::find(options_.only_ranks, rank.trace.rank) != options_.only_ranks.end();
+      if (!wanted) continue;
+      TraceSet& set = out_.set;
+      if (set.ranks.empty()) {
+        set.names = std::move(rank.names);  // the first rank's ids are the set's
+      } else {
+        Remap(rank.names, &set.names, &rank.trace);
+      }
+      set.ranks.push_back(std::move(rank.trace));
+      rows_ += set.ranks.back().events.size();
+      if (set.file == nullptr && !tried_ && rows_ * kBytesOfRow > options_.resident / 2) {
+        tried_ = true;
+        set.file = TableFile::Make(options_.resident);
+        for (RankTrace& before : set.ranks) before.MoveTo(set.file.get());
+      } else {
+        set.ranks.back().MoveTo(set.file.get());
+      }
+    }
+  }
+
+  // Of a row with its details and what analyses keep of it, in the mean.
+  static constexpr uint64_t kBytesOfRow = 150;
+
+  const std::vector<Input>& inputs_;
+  const LoadOptions& options_;
+  Mutex mutex_;
+  std::vector<std::optional<StatusOr<std::vector<ImportedRank>>>> results_ FW_GUARDED_BY(mutex_);
+  size_t next_ FW_GUARDED_BY(mutex_) = 0;
+  uint64_t rows_ FW_GUARDED_BY(mutex_) = 0;
+  bool tried_ FW_GUARDED_BY(mutex_) = false;
+  Loaded& out_ FW_GUARDED_BY(mutex_);
+};
+
+void ImportAll(const std::vector<Input>& inputs, const LoadOptions& options, Loaded* out) {
+  Gatherer gatherer(inputs, options, out);
   Progress progress(inputs, options);
   const int cores = options.threads > 0
                         ? options.threads
                         : std::max(1, static_cast<int>(std::thread::hardware_concurrency()));
   const int workers = std::min(cores, static_cast<int>(inputs.size()));
-  std::vector<StatusOr<std::vector<ImportedRank>>> imported(inputs.size());
   ForEachOnThreads(inputs.size(), workers, [&](size_t i) {
     ImportOptions import = options.import;
     import.threads = std::max(1, cores / workers);
     import.progress = [&, i](uint64_t done, uint64_t) { progress.Set(i, done, false); };
     const WorkGuard* const guard = options.import.guard;
-    imported[i] = guard != nullptr && guard->ended()
-                      ? guard->status()
-                      : inputs[i].importer->import({inputs[i].path}, import);
+    StatusOr<std::vector<ImportedRank>> imported =
+        guard != nullptr && guard->ended() ? guard->status()
+                                           : inputs[i].importer->import({inputs[i].path}, import);
     // What an importer of tables could read until then is no trace.
-    if (guard != nullptr && guard->ended()) imported[i] = guard->status();
-    if (imported[i].ok()) {
-      for (ImportedRank& rank : *imported[i]) {
+    if (guard != nullptr && guard->ended()) imported = guard->status();
+    if (imported.ok()) {
+      for (ImportedRank& rank : *imported) {
         rank.trace.path = rank.trace.path.empty() ? inputs[i].path : rank.trace.path;
         rank.trace.format = inputs[i].importer->name;
         if (const uint64_t repaired = rank.names.repaired(); repaired > 0) {
@@ -276,9 +332,9 @@ std::vector<StatusOr<std::vector<ImportedRank>>> ImportAll(const std::vector<Inp
         Finish(rank.names, &rank.trace);
       }
     }
+    gatherer.Put(i, std::move(imported));
     progress.Set(i, inputs[i].bytes, true);
   });
-  return imported;
 }
 
 }  // namespace
@@ -294,27 +350,8 @@ StatusOr<Loaded> Load(const std::vector<std::string>& paths, const LoadOptions& 
     return NotFound("no trace in {}; flopwatch reads {}", paths.empty() ? "no path" : paths.front(),
                     KnownFormats());
   }
-  std::vector<StatusOr<std::vector<ImportedRank>>> imported = ImportAll(inputs, options);
+  ImportAll(inputs, options, &out);
   if (guard != nullptr && guard->ended()) return guard->status();
-  for (size_t i = 0; i < inputs.size(); ++i) {
-    if (!imported[i].ok()) {
-      out.failures.push_back({inputs[i].path, imported[i].status()});
-      continue;
-    }
-    for (ImportedRank& rank : *imported[i]) {
-      const bool wanted =
-          options.only_ranks.empty() || !rank.trace.rank_known ||
-          std::ranges::find(options.only_ranks, rank.trace.rank) != options.only_ranks.end();
-      if (!wanted) continue;
-      if (out.set.ranks.empty()) {
-        out.set.names = std::move(rank.names);  // the first rank's ids are the set's
-      } else {
-        Remap(rank.names, &out.set.names, &rank.trace);
-      }
-      out.set.ranks.push_back(std::move(rank.trace));
-    }
-    imported[i]->clear();
-  }
   std::ranges::sort(out.failures, {}, &LoadFailure::path);
   if (out.set.ranks.empty()) {
     if (!out.failures.empty()) return out.failures.front().status;

@@ -24,6 +24,9 @@ struct LoadOptions {
   std::vector<int32_t> only_ranks;  // empty = all
   bool rank_of_name =
       true;  // false: a file's name says nothing of its rank (HolisticTraceAnalysis then takes 0)
+  // Bytes that the process may hold before the columns of ranks are put into a file without a name
+  // (table_file.h); what a rank needs while it is read is beyond it.
+  uint64_t resident = 1ull << 30;
   std::function<void(const LoadProgress&)> progress;  // at most ten times a second, from any thread
 };
 

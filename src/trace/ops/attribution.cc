@@ -15,7 +15,7 @@ constexpr Row kNotWalked = kNoRow - 1;
 class Attributor {
  public:
   Attributor(const StringPool& names, const RankTrace& rank,
-             const std::vector<KernelClass>& classes)
+             const TableVector<KernelClass>& classes)
       : names_(names), rank_(rank), e_(rank.events), classes_(classes) {}
 
   Attribution Run() {
@@ -297,7 +297,7 @@ class Attributor {
   const StringPool& names_;
   const RankTrace& rank_;
   const EventTable& e_;
-  const std::vector<KernelClass>& classes_;
+  const TableVector<KernelClass>& classes_;
   Attribution out_;
   std::vector<Row> open_, owner_, walked_;
   std::vector<bool> rule_known_;
@@ -310,7 +310,7 @@ class Attributor {
 }  // namespace
 
 Attribution Attribute(const StringPool& names, const RankTrace& rank,
-                      const std::vector<KernelClass>& classes) {
+                      const TableVector<KernelClass>& classes) {
   return Attributor(names, rank, classes).Run();
 }
 

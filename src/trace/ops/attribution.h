@@ -30,18 +30,18 @@ struct CountedCall {
 
 struct Attribution {
   std::vector<Counted> counted;
-  std::vector<CountedCall> calls;
-  std::vector<Row> kernels;
+  TableVector<CountedCall> calls;
+  TableVector<Row> kernels;
   struct Uncounted {
     Row kernel = kNoRow;
     uint32_t reason = 0;
     bool product = false;  // of an operator that has a rule, which could not count it
   };
-  std::vector<Uncounted> uncounted;
+  TableVector<Uncounted> uncounted;
   std::vector<std::string> reasons;
 };
 
 Attribution Attribute(const StringPool& names, const RankTrace& rank,
-                      const std::vector<KernelClass>& classes);
+                      const TableVector<KernelClass>& classes);
 
 }  // namespace flopwatch::trace

@@ -134,7 +134,7 @@ class Analysis {
   }
 
   // The device that most compute time is on.
-  static int32_t DeviceOf(const RankTrace& rank, const std::vector<KernelClass>& classes) {
+  static int32_t DeviceOf(const RankTrace& rank, const TableVector<KernelClass>& classes) {
     absl::flat_hash_map<int32_t, Nanos> time;
     for (Row r = 0; r < rank.events.size(); ++r) {
       if (classes[r] != KernelClass::kCompute) continue;
@@ -154,7 +154,7 @@ class Analysis {
 
   Status AddRank(const RankTrace& rank) {
     const EventTable& e = rank.events;
-    const std::vector<KernelClass> classes =
+    const TableVector<KernelClass> classes =
         ClassifyRows(names_, rank, options_.communication_names);
     RankOps totals;
     totals.rank = rank.rank;
@@ -179,8 +179,9 @@ class Analysis {
                       rank.rank, counters.refused()));
     }
     attributions_.push_back(std::make_unique<Attribution>(Attribute(names_, rank, classes)));
-    const Attribution& attribution = *attributions_.back();
-    std::vector<Interval> busy;
+    Attribution& attribution = *attributions_.back();
+    TakeAll(set_.file.get(), &attribution.calls, &attribution.kernels, &attribution.uncounted);
+    Intervals busy;
     Nanos first = std::numeric_limits<Nanos>::max(), last = std::numeric_limits<Nanos>::min();
     for (Row r = 0; r < e.size(); ++r) {
       if (!IsGpuWork(e.category[r])) continue;

@@ -38,7 +38,7 @@ inline void ExpectTimeIsClaimedOnce(const AnalysisInput& input, const Findings& 
     const RankView& view = **view_of;
     SCOPED_TRACE("rank " + std::to_string(l.rank));
     // What lies outside computing in the steps is all that can be lost there.
-    std::vector<Interval> steps;
+    Intervals steps;
     for (const Step& s : view.rank().steps)
       if (s.complete) steps.push_back({s.begin, s.end});
     if (!steps.empty()) {

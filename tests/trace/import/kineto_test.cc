@@ -225,5 +225,25 @@ TEST(Kineto, ListRootCountersAndForwardBackward) {
   EXPECT_FALSE(rank.wall_clock);
 }
 
+// A stream that waits is no kernel, whatever the writer calls it: it would be the longest of all.
+TEST(Kineto, AWaitThatIsWrittenAsAKernelIsAWait) {
+  const TraceSet set = LoadText(R"({"traceEvents": [
+    {"ph": "X", "cat": "kernel", "name": "gemm", "ts": 0, "dur": 5, "pid": 0, "tid": 7,
+     "args": {"stream": 7}},
+    {"ph": "X", "cat": "kernel", "name": "Stream Wait Event", "ts": 5, "dur": 900, "pid": 0,
+     "tid": 7, "args": {"stream": 7}},
+    {"ph": "X", "cat": "kernel", "name": "EVENT_WAIT", "ts": 905, "dur": 800, "pid": 0, "tid": 7},
+    {"ph": "X", "cat": "kernel", "name": "Stream Wait Event kernel", "ts": 1705, "dur": 1,
+     "pid": 0, "tid": 7, "args": {"stream": 7}}]})");
+  ASSERT_EQ(set.ranks.size(), 1u);
+  const EventTable& e = set.ranks[0].events;
+  std::map<std::string, Category> is;
+  for (Row r = 0; r < e.size(); ++r) is[std::string(set.names.Text(e.name[r]))] = e.category[r];
+  EXPECT_EQ(is["gemm"], Category::kKernel);
+  EXPECT_EQ(is["Stream Wait Event"], Category::kSync);
+  EXPECT_EQ(is["EVENT_WAIT"], Category::kSync);
+  EXPECT_EQ(is["Stream Wait Event kernel"], Category::kKernel);
+}
+
 }  // namespace
 }  // namespace flopwatch::trace

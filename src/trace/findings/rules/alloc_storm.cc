@@ -23,8 +23,8 @@ struct PerStep {
 struct Calls {
   std::vector<PerStep> per_step;  // by index of the trace's steps
   int64_t count = 0;
-  std::vector<Interval> time, time_of_first;  // cudaFree waits for the GPU first: not that
-  std::vector<Interval> whole;                // with that
+  Intervals time, time_of_first;  // cudaFree waits for the GPU first: not that
+  Intervals whole;                // with that
   TopNames names;
   Row longest = kNoRow;
 };
@@ -78,7 +78,7 @@ RankCheck AllocStorm(const RankMeasures& m) {
   if (static_cast<double>(c.time_of_first.size()) <=
       kLikeTheOthers * static_cast<double>(c.count) / counted)
     c.time.insert(c.time.end(), c.time_of_first.begin(), c.time_of_first.end());
-  const Nanos time = Length(Merge(std::vector<Interval>(c.time.begin(), c.time.begin() + c.count)));
+  const Nanos time = Length(Merge(Intervals(c.time.begin(), c.time.begin() + c.count)));
   const IntervalSet calls_time = Merge(std::move(c.time));
   // The host has no lead when such a call returns: a gap that it ends in costs until the next work.
   IntervalSet open;

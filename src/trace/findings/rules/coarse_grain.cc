@@ -22,7 +22,7 @@ RankCheck CoarseGrain(const RankMeasures& m) {
         "the hardware table lacks");
   Nanos time = 0;
   int64_t kernels = 0, with_grid = 0;
-  std::vector<Interval> coarse, full;
+  Intervals coarse, full;
   TopNames names;
   Row longest = kNoRow;
   for (const Row r : m.gpu) {

@@ -48,7 +48,7 @@ RankCheck CpuBound(const RankMeasures& m) {
       host_wait <= kHostWaitShare || busy <= kBusyShare)
     return Nothing();
 
-  std::vector<Interval> gaps(m.idle_rest.begin(), m.idle_rest.end());
+  Intervals gaps(m.idle_rest.begin(), m.idle_rest.end());
   const size_t keep = std::min(gaps.size(), kLookedAt);
   std::partial_sort(
       gaps.begin(), gaps.begin() + static_cast<ptrdiff_t>(keep), gaps.end(),

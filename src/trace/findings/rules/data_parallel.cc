@@ -32,7 +32,7 @@ RankCheck DataParallel(const RankMeasures& m) {
     if (first == kNoRow) first = r;
   }
   if (first == kNoRow) return Nothing();
-  absl::flat_hash_map<int32_t, std::vector<Interval>> devices;
+  absl::flat_hash_map<int32_t, Intervals> devices;
   for (const Row r : m.gpu)
     if (const KernelDetail* k = m.rank.KernelOf(r))
       devices[k->device].push_back({e.ts[r], e.end(r)});

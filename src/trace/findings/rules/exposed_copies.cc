@@ -14,7 +14,7 @@ constexpr double kExposedCopyShare = 0.10;
 
 RankCheck ExposedCopies(const RankMeasures& m) {
   const EventTable& e = m.events;
-  std::vector<Interval> copies;
+  Intervals copies;
   for (const Row r : m.gpu)
     if (e.category[r] == Category::kGpuMemcpy && m.ClassOf(r) == KernelClass::kMemory)
       copies.push_back({e.ts[r], e.end(r)});

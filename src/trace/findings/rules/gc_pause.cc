@@ -26,7 +26,7 @@ RankCheck GcPause(const RankMeasures& m) {
     return CannotCheck(
         "no launch calls linked to GPU work in the trace: the thread that should be busy is not "
         "known");
-  std::vector<Interval> pauses;
+  Intervals pauses;
   int64_t named = 0;
   for (const Interval& gap : m.idle) {
     const auto mostly = [&](const IntervalSet& set) {
@@ -43,7 +43,7 @@ RankCheck GcPause(const RankMeasures& m) {
       continue;
     }
     const double length = static_cast<double>(gap.end - gap.begin);
-    std::vector<Interval> events;
+    Intervals events;
     const auto look = [&](Row r) {
       const Category c = e.category[r];
       const bool block = IsHostBlock(c);

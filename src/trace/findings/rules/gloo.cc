@@ -8,7 +8,7 @@ GlooUse GlooOf(const RankMeasures& m) {
   NamePredicate gloo(m.names, [](std::string_view name) { return name.starts_with("gloo:"); });
   NamePredicate nccl(m.names, [](std::string_view name) { return name.starts_with("nccl:"); });
   int64_t kernels = 0, calls = 0;
-  std::vector<Interval> time;
+  Intervals time;
   for (Row r = 0; r < e.size(); ++r) {
     if (IsGpuWork(e.category[r])) {
       kernels += m.ClassOf(r) == KernelClass::kCommunication;

@@ -29,7 +29,7 @@ Cover CoverOf(const RankMeasures& m, Interval gap, NamePredicate* output) {
     return std::max<Nanos>(0, std::min(gap.end, e.end(r)) - std::max(gap.begin, e.ts[r]));
   };
   const double length = static_cast<double>(gap.end - gap.begin);
-  std::vector<Interval> named;
+  Intervals named;
   Cover cover;
   Nanos longest = 0;
   const auto look = [&](Row r) {
@@ -80,7 +80,7 @@ Output NamedBlocks(const RankMeasures& m, const Step& step, Nanos tail) {
   const EventTable& e = m.events;
   Output out;
   auto it = std::ranges::upper_bound(m.output_rows, tail, {}, [&](Row r) { return e.end(r); });
-  std::vector<Interval> blocks;
+  Intervals blocks;
   for (; it != m.output_rows.end() && e.ts[*it] < step.end; ++it) {
     blocks.push_back({std::max(step.begin, e.ts[*it]), std::min(step.end, e.end(*it))});
     if (out.row == kNoRow || e.dur[*it] > e.dur[out.row]) out.row = *it;

@@ -20,7 +20,7 @@ namespace {
 
 // When computing kernels of these names ran.
 IntervalSet TimeOfKernels(const RankMeasures& m, const std::vector<bool>& names) {
-  std::vector<Interval> where;
+  Intervals where;
   for (const Row r : m.gpu)
     if (m.ClassOf(r) == KernelClass::kCompute && names[m.events.name[r]])
       where.push_back({m.events.ts[r], m.events.end(r)});

@@ -14,7 +14,7 @@ constexpr double kLowParallelismShare = 0.25;
 RankCheck LowParallelism(const RankMeasures& m) {
   const EventTable& e = m.events;
   Nanos known = 0;
-  std::vector<Interval> small, full;
+  Intervals small, full;
   TopNames names;
   Row longest = kNoRow;
   for (const Row r : m.gpu) {

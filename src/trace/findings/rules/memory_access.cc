@@ -90,7 +90,7 @@ struct Traffic {
   double bytes = 0;  // of sized_time
   Row longest_copy = kNoRow, longest = kNoRow;
   TopNames kernels, copies;
-  std::vector<Interval> moved, copied;
+  Intervals moved, copied;
 };
 
 Traffic TrafficOf(const RankMeasures& m) {

@@ -37,7 +37,7 @@ struct Products {
   Nanos eligible = 0, with_tensor = 0, fp32 = 0;
   TopNames ops;
   Row longest = kNoRow;
-  std::vector<Interval> where;
+  Intervals where;
 };
 
 Products ProductsOf(const RankMeasures& m) {

@@ -22,7 +22,7 @@ RankCheck PageableCopy(const RankMeasures& m) {
   NamePredicate host(m.names, IsHostCopy), pageable(m.names, IsPageable);
   int64_t copies = 0, count = 0, bytes = 0, pinned_bytes = 0;
   Nanos time = 0, pinned_time = 0;
-  std::vector<Interval> touched;
+  Intervals touched;
   TopNames names, ops;
   Row longest = kNoRow;
   for (const Row r : m.gpu) {

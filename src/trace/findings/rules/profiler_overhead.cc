@@ -14,7 +14,7 @@ constexpr double kProfilerShare = 0.20;
 
 RankCheck ProfilerOverhead(const RankMeasures& m) {
   const EventTable& e = m.events;
-  std::vector<Interval> overhead;
+  Intervals overhead;
   IntervalSet python,
       work;  // of the launching threads; rows come by time, so both grow at their end
   int64_t frames = 0;

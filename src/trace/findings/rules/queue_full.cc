@@ -18,7 +18,7 @@ RankCheck QueueFull(const RankMeasures& m) {
   struct Queue {
     int64_t length = 0, longest = 0;
     Nanos full_from = 0;
-    std::vector<Interval> full;
+    Intervals full;
   };
   absl::flat_hash_map<int32_t, Queue> queues;
   bool any = false;

@@ -30,7 +30,7 @@ RankCheck SingleStream(const RankMeasures& m) {
     return CannotCheck(
         "no kernel of the trace has blocks per SM, or a grid and a device with a known number of "
         "SMs");
-  std::vector<Interval> copies;
+  Intervals copies;
   TopNames names;
   for (const Row r : m.gpu) {
     if (e.category[r] != Category::kGpuMemcpy || e.stream[r] != stream) continue;

@@ -19,7 +19,7 @@ RankCheck SmallCollectives(const RankMeasures& m) {
   double bytes = 0;
   Nanos time = 0;
   std::vector<Nanos> tiny;
-  std::vector<Interval> touched;
+  Intervals touched;
   TopNames names;
   bool any = false;
   for (const Row r : m.gpu) {

@@ -65,7 +65,7 @@ std::vector<RuleResult::OfRank> WaitsFor(const Measures& measures, const Collect
                                          int32_t late) {
   uint32_t index = 0;
   Find(measures, late, &index);
-  std::vector<std::vector<Interval>> waits(measures.ranks().size());
+  std::vector<Intervals> waits(measures.ranks().size());
   for (const Collective& c : collectives.all) {
     if (!c.synchronising || c.last_rank != index) continue;
     for (const CollectivePart& part : collectives.PartsOf(c)) {

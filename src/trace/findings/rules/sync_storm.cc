@@ -19,10 +19,10 @@ RankCheck SyncStorm(const RankMeasures& m) {
   const bool any_call = std::any_of(e.category.begin(), e.category.end(), IsLaunchApi);
   if (!any_call) return CannotCheck("no runtime calls in the trace");
   int64_t drained = 0;
-  std::vector<Interval> waits, idle;
+  Intervals waits, idle;
   TopNames callers;
   size_t gap = 0;
-  std::vector<Row> syncs = m.syncs;
+  TableVector<Row> syncs = m.syncs;
   std::sort(syncs.begin(), syncs.end(), [&](Row a, Row b) { return e.end(a) < e.end(b); });
   for (const Row r : syncs) {
     const Nanos end = e.end(r);

@@ -20,7 +20,7 @@ constexpr int64_t kRun = 8;
 struct Copies {
   int64_t all = 0, with_bytes = 0, small = 0, bytes = 0, longest_run = 0;
   TopNames ops;
-  std::vector<Interval> calls, touched, runs;
+  Intervals calls, touched, runs;
 };
 
 Copies CopiesOf(const RankMeasures& m) {
