@@ -56,7 +56,9 @@ std::unique_ptr<TableFile> TableFile::Make(uint64_t resident) {
 }
 
 TableFile::TableFile(int file, uint64_t resident)
-    : file_(file), resident_(resident), pager_([this](const std::stop_token& stop) { LetGo(stop); }) {}
+    : file_(file),
+      resident_(resident),
+      pager_([this](const std::stop_token& stop) { LetGo(stop); }) {}
 
 TableFile::~TableFile() {
   pager_.request_stop();

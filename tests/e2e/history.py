@@ -633,7 +633,10 @@ def main():
         for way in ways:
             folder = scratch() + "/data"
             began = time.time()
+            os.environ["FLOPWATCH_STORE_RAW_RETENTION"] = "2d"
             rows, said = imported(url, way, folder)
+            del os.environ["FLOPWATCH_STORE_RAW_RETENTION"]
+            check("store.raw_retention" in said, "nothing is said of its age: " + said)
             check(rows > 0, said)
             got = answers(folder)
             print(f"{name} by {way}: {rows} rows in {time.time() - began:.1f} s", flush=True)

@@ -48,6 +48,18 @@ StatusOr<std::string> SecretIn(const std::string& file) {
   return text;
 }
 
+// Where no file is named: what does not belong into a command line either.
+constexpr const char* kTokenVariable = "FLOPWATCH_PROMETHEUS_TOKEN";
+constexpr const char* kPasswordVariable = "FLOPWATCH_PROMETHEUS_PASSWORD";
+
+StatusOr<std::string> SecretOf(Context& context, const std::string& file, const char* variable) {
+  if (!file.empty()) return SecretIn(file);
+  std::string text = context.impl()->streams.getenv(variable).value_or("");
+  if (text.find_first_of("\r\n") != std::string::npos)
+    return InvalidArgument("{}: it has several lines", variable);
+  return text;
+}
+
 // A folder has no server that would want to know who asks.
 StatusOr<history::Access> AccessOfFolder(const PrometheusImport& o) {
   if (!o.bearer_file.empty() || !o.user.empty() || !o.password_file.empty() || !o.headers.empty() ||
@@ -59,7 +71,7 @@ StatusOr<history::Access> AccessOfFolder(const PrometheusImport& o) {
   return history::Access{.tsdb = o.tsdb};
 }
 
-StatusOr<history::Access> AccessOf(const PrometheusImport& o) {
+StatusOr<history::Access> AccessOf(Context& context, const PrometheusImport& o) {
   if (o.url.empty() == o.tsdb.empty())
     return InvalidArgument(
         "say where from: the URL of a server, or --tsdb DIR, a data folder or snapshot of "
@@ -76,15 +88,17 @@ StatusOr<history::Access> AccessOf(const PrometheusImport& o) {
   access.tls = {.ca = o.ca, .cert = o.cert, .key = o.key};
   if (o.cert.empty() != o.key.empty())
     return InvalidArgument("--cert and --key belong together: a certificate and its key");
-  if (!o.bearer_file.empty()) {
-    FW_ASSIGN_OR_RETURN(const std::string token, SecretIn(o.bearer_file));
-    access.headers.emplace_back("Authorization", "Bearer " + token);
+  if (o.user.empty()) {
+    FW_ASSIGN_OR_RETURN(const std::string token, SecretOf(context, o.bearer_file, kTokenVariable));
+    if (!token.empty()) access.headers.emplace_back("Authorization", "Bearer " + token);
   }
   if (!o.user.empty() || !o.password_file.empty()) {
-    if (o.user.empty() || o.password_file.empty() || !o.bearer_file.empty())
+    FW_ASSIGN_OR_RETURN(const std::string password,
+                        SecretOf(context, o.password_file, kPasswordVariable));
+    if (o.user.empty() || password.empty() || !o.bearer_file.empty())
       return InvalidArgument(
-          "--user and --password-file belong together, and not to --bearer-token-file");
-    FW_ASSIGN_OR_RETURN(const std::string password, SecretIn(o.password_file));
+          "--user and --password-file (or {}) belong together, and not to --bearer-token-file",
+          kPasswordVariable);
     access.headers.emplace_back("Authorization",
                                 "Basic " + absl::Base64Escape(o.user + ":" + password));
   }
@@ -128,9 +142,9 @@ StatusOr<store::Window> WindowOf(const PrometheusImport& o) {
   return window;
 }
 
-StatusOr<history::ImportOptions> OptionsOf(const PrometheusImport& o) {
+StatusOr<history::ImportOptions> OptionsOf(Context& context, const PrometheusImport& o) {
   history::ImportOptions options;
-  FW_ASSIGN_OR_RETURN(options.access, AccessOf(o));
+  FW_ASSIGN_OR_RETURN(options.access, AccessOf(context, o));
   FW_ASSIGN_OR_RETURN(options.window, WindowOf(o));
   options.way = o.way;
   options.parallel = o.parallel;
@@ -219,7 +233,21 @@ void SayUnread(Context& context, const history::Unread& unread, store::Window wi
       unread.timeless > 0 ? fmt::format(", and {} blocks say no time", unread.timeless) : ""));
 }
 
-void SayResult(Context& context, const ImportResult& r, const PrometheusImport& o) {
+// What becomes of rows that are older than a server keeps them. Nothing is deleted here.
+void SayRetention(Context& context, store::Window window, const store::Options& kept) {
+  const Micros age = Now() - window.from;
+  if (age <= kept.raw_retention) return;
+  std::string_view stays = "by minute";
+  if (age > kept.minute_retention) stays = "by hour";
+  context.Say(fmt::format(
+      "older than {} (store.raw_retention): a server that has the directory drops the raw rows; "
+      "sums {} stay, for {}",
+      FormatDuration(kept.raw_retention), stays,
+      FormatDuration(age > kept.minute_retention ? kept.hour_retention : kept.minute_retention)));
+}
+
+void SayResult(Context& context, const ImportResult& r, const PrometheusImport& o,
+               store::Window window, const store::Options& to) {
   context.Say(fmt::format("{} samples of {} metrics by {}: {} rows new{}; {} {}, {} MB read",
                           Count(r.samples), r.metrics, r.way, Count(r.rows),
                           r.known > 0 ? fmt::format(", {} were there already", Count(r.known)) : "",
@@ -232,12 +260,13 @@ void SayResult(Context& context, const ImportResult& r, const PrometheusImport& 
     context.Say(fmt::format(
         "{} series name no exporter (no instance, Hostname or node label) and are left out",
         r.unnamed));
+  SayRetention(context, window, to);
   context.Say(o.into.empty() ? "now: flopwatch report --server " + context.impl()->global.server
                              : "now: flopwatch report --data-dir " + Printable(o.into));
 }
 
 Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
-  FW_ASSIGN_OR_RETURN(history::ImportOptions options, OptionsOf(o));
+  FW_ASSIGN_OR_RETURN(history::ImportOptions options, OptionsOf(context, o));
   FW_ASSIGN_OR_RETURN(const hardware::Catalog catalog, SiteCatalog(context));
   if (o.dry_run) {
     FW_ASSIGN_OR_RETURN(const FirstLook look, history::LookAt(options, catalog));
@@ -265,8 +294,8 @@ Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
         WholeSeconds(spent * (1 - share) / std::max(share, 1e-6))));
   };
   StatusOr<ImportResult> result = ImportResult();
+  FW_ASSIGN_OR_RETURN(const store::Options to, StoreOptionsOf(context, o.into));
   if (server.empty()) {
-    FW_ASSIGN_OR_RETURN(const store::Options to, StoreOptionsOf(context, o.into));
     result = history::ImportInto(to, options, catalog);
   } else {
     // What ends later may still come in live there.
@@ -281,7 +310,7 @@ Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
   }
   FW_RETURN_IF_ERROR(result.status());
   SayUnread(context, result->unread, options.window);
-  SayResult(context, *result, o);
+  SayResult(context, *result, o, options.window, to);
   return absl::OkStatus();
 }
 
@@ -314,9 +343,13 @@ Args AddImportPrometheus(Args app, Run* run) {
              "A label that tells replicas of one Prometheus apart, besides prometheus_replica and "
              "replica")
       .OneWord();
-  sub.Option("--bearer-token-file FILE", o->bearer_file, "Its first line is the token").OneWord();
+  sub.Option("--bearer-token-file FILE", o->bearer_file,
+             "Its first line is the token; else FLOPWATCH_PROMETHEUS_TOKEN, where it is set")
+      .OneWord();
   sub.Option("--user NAME", o->user, "With --password-file").OneWord();
-  sub.Option("--password-file FILE", o->password_file, "Its first line is the password").OneWord();
+  sub.Option("--password-file FILE", o->password_file,
+             "Its first line is the password; else FLOPWATCH_PROMETHEUS_PASSWORD")
+      .OneWord();
   sub.Option("--header LINE", o->headers, "NAME: VALUE, such as X-Scope-OrgID: tenant").OneWord();
   sub.Option("--ca FILE", o->ca, "Certificates (PEM) that the server's is checked against")
       .OneWord();
