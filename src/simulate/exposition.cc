@@ -82,14 +82,23 @@ int64_t IdleEnergyMj(const GpuTraits& traits, int32_t gpu, int32_t t) {
          static_cast<int64_t>(traits.idle_mw) * t;
 }
 
-// 0: none so far. No board has both kinds.
+// Whether the host was down at some time in [since, t), and is up again: its driver is a new one.
+bool Rebooted(const Fleet::Model& m, int32_t host, int32_t since, int32_t t) {
+  return std::ranges::any_of(
+      std::ranges::equal_range(m.plan.periods, host, {}, &HostPeriod::host),
+      [&](const HostPeriod& p) { return !Answers(p.condition) && p.to > since && p.to <= t; });
+}
+
+// Of this driver's life; 0: none so far. No board has both kinds.
 int64_t LastXid(const Fleet::Model& m, int32_t gpu, int32_t t) {
   int64_t code = 0;
+  int32_t at = 0;
   auto it = std::ranges::lower_bound(m.plan.xids, gpu, {}, &XidEvent::gpu);
-  for (; it != m.plan.xids.end() && it->gpu == gpu && it->at <= t; ++it) code = it->code;
+  for (; it != m.plan.xids.end() && it->gpu == gpu && it->at <= t; ++it)
+    code = it->code, at = it->at;
   for (const BoardError& e : m.activity->BoardErrors(gpu))
-    if (e.at <= t && e.xid != 0) code = e.xid;
-  return code;
+    if (e.at <= t && e.xid != 0) code = e.xid, at = e.at;
+  return code != 0 && Rebooted(m, m.activity->HostOf(gpu), at, t) ? 0 : code;
 }
 
 // A lane at a second, as ReadLane() has found it.
