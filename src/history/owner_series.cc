@@ -78,6 +78,9 @@ struct OwnerSeries::Metric {
   std::string_view job, gpu, user;  // labels
   // Where this label has a value, the series is of a part of a GPU.
   std::string_view part = "";
+  // Without `gpu` the job has the node, unless this label is there: then the exporter would have
+  // named its GPUs, and it has none. Empty: without `gpu` it says nothing.
+  std::string_view node_unless = "";
 };
 
 const std::vector<OwnerSeries::Metric>& OwnerSeries::Metrics() {
@@ -92,9 +95,9 @@ const std::vector<OwnerSeries::Metric>& OwnerSeries::Metrics() {
       // `gpuiid` that of an instance.
       {"ceems_compute_unit_gpu_index_flag", kWhereSet, By::kUuid, "uuid", "gpuuuid", "user",
        "gpuiid"},
-      // Omnistat (github.com/ROCm/omnistat): `jobid` is empty on idle nodes, and where no `card` is
-      // named the job has the node.
-      {"rmsjob_info", kWhereSet, By::kIndex, "jobid", "card", "user"},
+      // Omnistat (github.com/ROCm/omnistat): `jobid` is empty on idle nodes. Versions that know
+      // cards write the account too; those before have one job a node.
+      {"rmsjob_info", kWhereSet, By::kIndex, "jobid", "card", "user", "", "account"},
       // kube-state-metrics: pods that have all GPUs of their node. Of others it is not said which
       // GPUs are theirs.
       {"kube_pod_container_resource_requests", kRequested, By::kNode, "", "", ""},
@@ -155,6 +158,8 @@ void OwnerSeries::AddLooks(const Metric& metric, const MetricSeries& series) {
   if (metric.by == By::kIndex) {
     const auto index = SmallInt(gpu);
     if (!index.has_value() && !gpu.empty()) return;  // of an instance
+    if (gpu.empty() && (metric.node_unless.empty() || !series.Label(metric.node_unless).empty()))
+      return;
     place = index.has_value() ? Place{By::kIndex, IndexOn(NodeOf(series), *index)}
                               : Place{By::kNode, NodeOf(series)};
   }
@@ -216,7 +221,7 @@ void OwnerSeries::AddCapacity(const MetricSeries& series) {
   const std::string node(First(series, {"exported_node", "node"}));
   if (node.empty()) return;
   for (const telemetry::MetricPoint& p : series.points) {
-    if (p.value < 0 || p.value > 1024) continue;
+    if (!(p.value >= 0 && p.value <= 1024)) continue;
     int32_t& most = capacity_[node];
     most = std::max(most, static_cast<int32_t>(p.value));
   }
@@ -303,6 +308,11 @@ const std::vector<const OwnerLabels*>& OwnerSeries::At(const GpuPlace& gpu, Micr
       const auto capacity = capacity_.find(place.second);
       if (capacity != capacity_.end() && there > 0) there = std::max(there, capacity->second);
     }
+    // Of several that are said to have the whole node, none has.
+    const auto whole = [](const Look& look) { return look.anybody && look.held.gpus == 0; };
+    const auto other = std::ranges::adjacent_find(
+        first, end, [](const Look& a, const Look& b) { return a.held.owner != b.held.owner; });
+    if (place.first == By::kNode && other != end && std::any_of(first, end, whole)) return answer_;
     for (auto look = first; look != end; ++look) {
       if (!look->anybody) continue;
       const bool all = look->held.gpus == 0 || (there > 0 && look->held.gpus >= there);

@@ -519,22 +519,23 @@ void RemindIndex(const Books& books, JobIndex* index) {
 
 void AwaitUnseenGpus(const Books& books, JobIndex* index) {
   constexpr size_t kMaxGpusOfAttempt = 1'000'000;
-  std::vector<StaticAssignment> unseen;
+  std::vector<std::string> gpus;  // of one attempt: of all there may be tens of millions
   books.ForEachAttempt(0, kOpenEnd, [&](const AttemptRecord& a) {
     if (a.start == 0 || a.gpu_list.empty()) return;
-    ForEachGpuOf(a.gpu_list, kMaxGpusOfAttempt, [&](const std::string& gpu) {
-      if (index->IsNamed(gpu)) return;
-      unseen.push_back({.gpu = gpu,
-                        .job = a.job,
-                        .name = a.name,
-                        .user = a.user,
-                        .workflow = a.workflow,
-                        .from = a.start,
-                        .to = a.end,
-                        .cluster = a.cluster});
-    });
+    gpus.clear();
+    ForEachGpuOf(a.gpu_list, kMaxGpusOfAttempt,
+                 [&](const std::string& gpu) { gpus.push_back(gpu); });
+    StaticAssignment attempt;
+    attempt.job = a.job;
+    attempt.name = a.name;
+    attempt.user = a.user;
+    attempt.workflow = a.workflow;
+    attempt.cluster = a.cluster;
+    attempt.from = a.start;
+    attempt.to = a.end;
+    index->Await(std::move(attempt), gpus);
   });
-  index->Schedule(unseen);
+  index->KnowTimes({});
 }
 
 BookStats Books::stats() const {

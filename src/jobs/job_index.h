@@ -200,8 +200,10 @@ class JobIndex {
   void BindEntity(int32_t entity, const telemetry::EntityKey& key,
                   const telemetry::EntityLabels& labels);
 
-  // Whether a GPU that is known is, or was, called so (StaticAssignment::gpu).
-  bool IsNamed(const std::string& gpu) const;
+  // What was told of an attempt before a restart: those of its GPUs that nobody is called by yet
+  // wait for BindEntity(), as after Schedule(); of the others it is known. After BindEntity() of
+  // every GPU that is known; KnowTimes() after the last one.
+  void Await(StaticAssignment attempt, absl::Span<const std::string> gpus);
 
   // These nodes are the cluster's: a job id that labels on their GPUs show is one of that cluster.
   // A node that several clusters name is of none. Label intervals of another cluster's job with the

@@ -211,6 +211,8 @@ struct JobIndex::Impl {
   // The same for those whose GPU is not known yet; by job and start, the end.
   using Ends = absl::flat_hash_map<std::pair<int32_t, Micros>, Micros>;
   void EndWaiting(const Ends& ends) FW_REQUIRES(static_mutex);
+  // A scheduler's assignment of a GPU that nobody is called by yet.
+  void Wait(GpuName* name, const BoundAssignment& bound) FW_REQUIRES(static_mutex);
   // Gives the catalogue the times of both.
   void PublishTimes() FW_REQUIRES(static_mutex);
   // The name is no more that of `entity`.

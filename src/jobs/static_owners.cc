@@ -173,10 +173,34 @@ void JobIndex::BindEntity(int32_t entity, const EntityKey& key, const EntityLabe
   for (const int32_t id : changed) impl_->ReconcileStatic(id);
 }
 
-bool JobIndex::IsNamed(const std::string& gpu) const {
+// One of the same job and start replaces the earlier one.
+void JobIndex::Impl::Wait(GpuName* name, const BoundAssignment& bound) {
+  const auto same = std::ranges::find_if(name->scheduled, [&](const BoundAssignment& b) {
+    return b.job == bound.job && b.from == bound.from;
+  });
+  if (same != name->scheduled.end()) {
+    *same = bound;
+  } else if (scheduled_waiting < limits.max_static_lines) {
+    name->scheduled.push_back(bound);
+    ++scheduled_waiting;
+  } else {
+    refused_intervals.fetch_add(1, std::memory_order_relaxed);
+  }
+}
+
+void JobIndex::Await(StaticAssignment attempt, absl::Span<const std::string> gpus) {
   const MutexLock static_lock(impl_->static_mutex);
-  const auto name = impl_->names.find(gpu);
-  return name != impl_->names.end() && !name->second.tenants.empty();
+  const auto is_unseen = [&](const std::string& gpu) FW_REQUIRES(impl_->static_mutex) {
+    const auto name = impl_->names.find(gpu);
+    return name == impl_->names.end() || name->second.tenants.empty();
+  };
+  if (attempt.to <= attempt.from || std::ranges::none_of(gpus, is_unseen)) return;
+  const int32_t job = impl_->catalog.AddStaticJob(attempt, Source::kScheduler);
+  if (job == 0) return;
+  WidenTo(&impl_->scheduled_times, job, {attempt.from, attempt.to});
+  for (const std::string& gpu : gpus)
+    if (is_unseen(gpu))
+      impl_->Wait(&impl_->names[gpu], {job, attempt.rank, attempt.from, attempt.to});
 }
 
 void JobIndex::Impl::SetCluster(int32_t entity, uint16_t cluster) {
@@ -333,16 +357,7 @@ void JobIndex::Schedule(absl::Span<const StaticAssignment> assignments) {
       impl_->Schedule(name, bound);
       continue;
     }
-    const auto same = std::ranges::find_if(
-        name.scheduled, [&](const BoundAssignment& b) { return b.job == job && b.from == a.from; });
-    if (same != name.scheduled.end()) {
-      *same = bound;
-    } else if (impl_->scheduled_waiting < impl_->limits.max_static_lines) {
-      name.scheduled.push_back(bound);
-      ++impl_->scheduled_waiting;
-    } else {
-      impl_->refused_intervals.fetch_add(1, std::memory_order_relaxed);
-    }
+    impl_->Wait(&name, bound);
   }
   impl_->EndWaiting(ends);
   if (changed) impl_->PublishTimes();

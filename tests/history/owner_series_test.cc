@@ -114,6 +114,21 @@ TEST(OwnerSeries, OmnistatNamesACardOrTheNode) {
   EXPECT_THAT(Jobs(&owners, Gpu(1), 200), IsEmpty());
 }
 
+// A job without GPUs, or two on a node, are not given the node's.
+TEST(OwnerSeries, NobodyIsGivenANodeOnAGuess) {
+  OwnerSeries owners;
+  owners.Add(SeriesOf("rmsjob_info", {{"jobid", "cpu"}, {"account", "a"}, {"instance", "n1:8000"}},
+                      Every30(0, 60)));
+  owners.Add(SeriesOf("slurm_job_memory_usage_gpu", {{"slurmjobid", "2"}, {"instance", "n1:9798"}},
+                      Every30(0, 60)));
+  for (const char* job : {"3", "4"})
+    owners.Add(
+        SeriesOf("rmsjob_info", {{"jobid", job}, {"instance", "n1:8000"}}, Every30(300, 360)));
+  owners.Prepare();
+  EXPECT_THAT(Jobs(&owners, Gpu(0), 30), IsEmpty());
+  EXPECT_THAT(Jobs(&owners, Gpu(0), 330), IsEmpty());
+}
+
 class Pods : public ::testing::Test {
  protected:
   void Pod(std::string_view name, std::string_view node, double gpus, int from, int to,

@@ -234,13 +234,21 @@ void SayUnread(Context& context, const history::Unread& unread, store::Window wi
 }
 
 // What becomes of rows that are older than a server keeps them. Nothing is deleted here.
-void SayRetention(Context& context, store::Window window, const store::Options& kept) {
+void SayRetention(Context& context, bool into_server, store::Window window,
+                  const store::Options& kept) {
   const Micros age = Now() - window.from;
+  if (into_server) {  // how long it keeps what is its own matter
+    context.Say(
+        "rows older than the server keeps raw ones (its store.raw_retention) go at its next look; "
+        "their sums stay");
+    return;
+  }
   if (age <= kept.raw_retention) return;
   std::string_view stays = "by minute";
   if (age > kept.minute_retention) stays = "by hour";
   context.Say(fmt::format(
-      "older than {} (store.raw_retention): a server that has the directory drops the raw rows; "
+      "older than {} (store.raw_retention here): a server that has the directory drops the raw "
+      "rows; "
       "sums {} stay, for {}",
       FormatDuration(kept.raw_retention), stays,
       FormatDuration(age > kept.minute_retention ? kept.hour_retention : kept.minute_retention)));
@@ -260,7 +268,7 @@ void SayResult(Context& context, const ImportResult& r, const PrometheusImport& 
     context.Say(fmt::format(
         "{} series name no exporter (no instance, Hostname or node label) and are left out",
         r.unnamed));
-  SayRetention(context, window, to);
+  SayRetention(context, o.into.empty(), window, to);
   context.Say(o.into.empty() ? "now: flopwatch report --server " + context.impl()->global.server
                              : "now: flopwatch report --data-dir " + Printable(o.into));
 }
