@@ -33,6 +33,7 @@
 #include "absl/types/span.h"
 #include "base/status.h"
 #include "base/time.h"
+#include "jobs/owned_times.h"
 #include "telemetry/sample.h"
 
 namespace flopwatch::jobs {
@@ -122,11 +123,6 @@ struct Forgotten {
 
 // GPU-seconds of a job in [from, to): exact from intervals, shared time divided. Open static
 // intervals end at `to`, label intervals at the last sample that showed the job.
-struct GpuSeconds {
-  int32_t job = 0;
-  double gpu_seconds = 0;
-};
-
 // A line of a static file, not bound to an entity id. `gpu`: UUID, "UUID/INSTANCE",
 // "NODE:INDEX" (the exporter's), "NODE:nvidiaN" (the device's minor number, as schedulers count).
 struct StaticAssignment {
@@ -162,12 +158,6 @@ struct IndexStats {
   uint64_t refused_labels = 0;     // label too long, or too many owners on one GPU
   uint64_t refused_jobs = 0;       // max_jobs, new_jobs_per_entity or who may make them known
   uint64_t refused_intervals = 0;  // max_intervals
-};
-
-// A time in which the same jobs owned a GPU; each has an equal share of it.
-struct OwnedStretch {
-  Micros from = 0, to = 0;
-  absl::Span<const int32_t> jobs;  // sorted
 };
 
 class JobIndex {
@@ -268,10 +258,9 @@ class JobIndex {
   // entity that somebody owned, for neighbours that the same jobs owned at the same times together
   // (most of a job's GPUs are). `stretches` are in order of time. Both are valid during the call,
   // in which no lock is held.
-  void ForEachOwned(Micros from, Micros to,
-                    absl::FunctionRef<void(absl::Span<const int32_t> entities,
-                                           absl::Span<const OwnedStretch> stretches)>
-                        f) const;
+  void ForEachOwned(Micros from, Micros to, VisitOwned f) const;
+  // The same, kept, for a question that looks at it several times.
+  OwnedTimes Owned(Micros from, Micros to) const;
   // The same for one entity, all jobs, by time.
   std::vector<IntervalRecord> EntityIntervals(int32_t entity, Micros from, Micros to) const;
   // The number of entities with a remembered interval of the job: Intervals() of it looks at them.

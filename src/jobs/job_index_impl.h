@@ -231,10 +231,11 @@ struct JobIndex::Impl {
   // Whether an interval of the job is remembered.
   bool HasInterval(int32_t job) const;
 
-  // What JobIndex::ForEachOwned() does, without the entities that `skip`, called with the shard
-  // locked, takes.
+  // Adds who owned what in [from, to), without the entities that `skip`, called with the shard
+  // locked, takes; `after_run` is called without a lock after some at a time.
   template <typename Skip, typename F>
-  void ForEachAlike(Micros from, Micros to, const StaticTimes& times, Skip&& skip, F&& f);
+  void CollectOwned(Micros from, Micros to, const StaticTimes& times, Skip&& skip, OwnedTimes* out,
+                    F&& after_run);
 
   // Appends what `job` (0 = any) owned of one entity in [from, to), as JobIndex::Intervals().
   static void AppendOwned(Shard& shard, int32_t entity, EntityState& e, Micros from, Micros to,

@@ -4,6 +4,7 @@
 
 #include "base/prefetch.h"
 #include "jobs/job_index_impl.h"
+#include "jobs/job_seconds.h"
 
 namespace flopwatch::jobs {
 namespace {
@@ -108,32 +109,10 @@ std::vector<IntervalRecord> JobIndex::Intervals(Micros from, Micros to, int32_t 
 }
 
 template <typename Skip, typename F>
-void JobIndex::Impl::ForEachAlike(Micros from, Micros to, const StaticTimes& times, Skip&& skip,
-                                  F&& f) {
-  // Of one run of entities, so that f is called without a lock.
-  struct Part {
-    Micros from, to;
-    size_t jobs_end;
-  };
-  struct Group {
-    size_t entities_end, parts_end;
-  };
-  std::vector<int32_t> entities, jobs;
-  std::vector<Part> parts, one;
-  std::vector<Group> groups;
-  std::vector<OwnedStretch> stretches;
-  std::vector<int32_t> one_jobs;  // `one` and these are the entity's that is looked at
-  const auto is_last_group = [&] {
-    if (groups.empty()) return false;
-    const size_t begin = groups.size() < 2 ? 0 : groups[groups.size() - 2].parts_end;
-    const size_t jobs_begin = begin == 0 ? 0 : parts[begin - 1].jobs_end;
-    return std::ranges::equal(one, absl::MakeConstSpan(parts).subspan(begin),
-                              [&](const Part& a, const Part& b) {
-                                return a.from == b.from && a.to == b.to &&
-                                       a.jobs_end == b.jobs_end - jobs_begin;
-                              }) &&
-           std::ranges::equal(one_jobs, absl::MakeConstSpan(jobs).subspan(jobs_begin));
-  };
+void JobIndex::Impl::CollectOwned(Micros from, Micros to, const StaticTimes& times, Skip&& skip,
+                                  OwnedTimes* out, F&& after_run) {
+  std::vector<OwnedTimes::Part> parts;  // these two are of the entity that is looked at
+  std::vector<int32_t> jobs;
   size_t most = 0;
   for (Shard& shard : shards) {
     const MutexLock lock(shard.mutex);
@@ -141,7 +120,6 @@ void JobIndex::Impl::ForEachAlike(Micros from, Micros to, const StaticTimes& tim
   }
   for (size_t run = 0; run < most; run += kRun) {
     for (size_t s = 0; s < kShards; ++s) {
-      entities.clear(), jobs.clear(), parts.clear(), groups.clear();
       {
         Shard& shard = shards[s];
         const MutexLock lock(shard.mutex);
@@ -151,42 +129,36 @@ void JobIndex::Impl::ForEachAlike(Micros from, Micros to, const StaticTimes& tim
           EntityState& e = shard.entities[at];
           if (e.intervals.empty() || skip(e)) continue;
           Materialise(e);
-          one.clear(), one_jobs.clear();
+          parts.clear(), jobs.clear();
           e.intervals.Sweep(from, to, times, &shard.scratch, [&](const Stretch& stretch) {
-            for (const Interval* i : stretch.owners) one_jobs.push_back(i->job);
-            one.push_back({stretch.from, stretch.to, one_jobs.size()});
+            for (const Interval* i : stretch.owners) jobs.push_back(i->job);
+            parts.push_back({stretch.from, stretch.to, jobs.size()});
           });
-          if (one.empty()) continue;
-          entities.push_back(EntityId(s, at));
-          if (!is_last_group()) {
-            for (const Part& p : one) parts.push_back({p.from, p.to, jobs.size() + p.jobs_end});
-            jobs.insert(jobs.end(), one_jobs.begin(), one_jobs.end());
-            groups.push_back({0, parts.size()});
-          }
-          groups.back().entities_end = entities.size();
+          if (!parts.empty()) out->Add(EntityId(s, at), parts, jobs);
         }
       }
-      size_t entity = 0, part = 0, job = 0;
-      for (const Group& g : groups) {
-        stretches.clear();
-        for (; part < g.parts_end; job = parts[part++].jobs_end) {
-          stretches.push_back({parts[part].from, parts[part].to,
-                               absl::MakeConstSpan(jobs).subspan(job, parts[part].jobs_end - job)});
-        }
-        f(absl::MakeConstSpan(entities).subspan(entity, g.entities_end - entity),
-          absl::MakeConstSpan(stretches));
-        entity = g.entities_end;
-      }
+      after_run();
     }
   }
 }
 
-void JobIndex::ForEachOwned(
-    Micros from, Micros to,
-    absl::FunctionRef<void(absl::Span<const int32_t>, absl::Span<const OwnedStretch>)> f) const {
+void JobIndex::ForEachOwned(Micros from, Micros to, VisitOwned f) const {
   const auto times = impl_->catalog.static_times().first;
-  impl_->ForEachAlike(
-      from, to, *times, [](const EntityState&) { return false; }, f);
+  OwnedTimes run;  // so that f is called without a lock
+  impl_->CollectOwned(
+      from, to, *times, [](const EntityState&) { return false; }, &run,
+      [&] {
+        run.ForEach(f);
+        run.clear();
+      });
+}
+
+OwnedTimes JobIndex::Owned(Micros from, Micros to) const {
+  const auto times = impl_->catalog.static_times().first;
+  OwnedTimes out;
+  impl_->CollectOwned(
+      from, to, *times, [](const EntityState&) { return false; }, &out, [] {});
+  return out;
 }
 
 std::vector<IntervalRecord> JobIndex::EntityIntervals(int32_t entity, Micros from,
@@ -203,12 +175,7 @@ std::vector<IntervalRecord> JobIndex::EntityIntervals(int32_t entity, Micros fro
 
 std::vector<GpuSeconds> JobIndex::GpuSecondsByJob(Micros from, Micros to) const {
   const auto [times, generation] = impl_->catalog.static_times();
-  // Time a job had to itself is summed in whole microseconds: no rounding grows with the fleet.
-  struct Sum {
-    int64_t alone_us = 0;
-    double shared_us = 0;
-  };
-  absl::flat_hash_map<int32_t, Sum> sums;
+  JobSeconds seconds;
   absl::flat_hash_map<int32_t, int64_t> steady_us;  // by job set
   const auto is_steady = [&](const EntityState& e) {
     if (!e.owners_valid || e.generation != generation || from < e.steady_from) return false;
@@ -216,37 +183,15 @@ std::vector<GpuSeconds> JobIndex::GpuSecondsByJob(Micros from, Micros to) const 
     if (e.stamped_set != 0 && time > 0) steady_us[e.stamped_set] += time;
     return true;
   };
-  impl_->ForEachAlike(
-      from, to, *times, is_steady,
-      [&](absl::Span<const int32_t> entities, absl::Span<const OwnedStretch> stretches) {
-        for (const OwnedStretch& s : stretches) {
-          const auto us = (s.to - s.from) * static_cast<Micros>(entities.size());
-          for (const int32_t job : s.jobs) {
-            if (s.jobs.size() == 1) {
-              sums[job].alone_us += us;
-            } else {
-              sums[job].shared_us += static_cast<double>(us) / static_cast<double>(s.jobs.size());
-            }
-          }
-        }
-      });
-  for (const auto& [set, us] : steady_us) {
-    const std::vector<int32_t> jobs = impl_->catalog.SetMembers(set);
-    for (const int32_t job : jobs) {
-      if (jobs.size() == 1) {
-        sums[job].alone_us += us;
-      } else {
-        sums[job].shared_us += static_cast<double>(us) / static_cast<double>(jobs.size());
-      }
-    }
-  }
-  std::vector<GpuSeconds> out;
-  out.reserve(sums.size());
-  for (const auto& [job, sum] : sums)
-    out.push_back({job, (static_cast<double>(sum.alone_us) + sum.shared_us) / kMicrosPerSecond});
-  std::sort(out.begin(), out.end(),
-            [](const GpuSeconds& a, const GpuSeconds& b) { return a.job < b.job; });
-  return out;
+  OwnedTimes run;
+  impl_->CollectOwned(from, to, *times, is_steady, &run, [&] {
+    run.ForEach([&](absl::Span<const int32_t> entities, absl::Span<const OwnedStretch> stretches) {
+      seconds.Add(entities.size(), stretches);
+    });
+    run.clear();
+  });
+  for (const auto& [set, us] : steady_us) seconds.Add(us, impl_->catalog.SetMembers(set));
+  return seconds.Sorted();
 }
 
 }  // namespace flopwatch::jobs

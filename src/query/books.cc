@@ -74,11 +74,12 @@ AttemptHosts AttemptHostsIn(const Memory& memory, Window window,
 class HostGatherer {
  public:
   HostGatherer(const Memory& memory, Window window, const HardwareFilter& filter,
-               const fleet::Prices& prices)
+               const fleet::Prices& prices, const jobs::OwnedTimes* held)
       : memory_(memory),
         window_(window),
         filter_(filter),
         prices_(prices),
+        held_(held),
         lookup_(&prices, &memory.catalog()) {}
 
   Hosts Gather() {
@@ -142,8 +143,8 @@ class HostGatherer {
   }
 
   void Holds() {
-    memory_.jobs().ForEachOwned(
-        window_.from, window_.to,
+    memory_.ForEachOwned(
+        window_, held_,
         [&](absl::Span<const int32_t> entities, absl::Span<const jobs::OwnedStretch> stretches) {
           const auto held = std::make_shared<std::vector<HostSpan>>();
           for (const jobs::OwnedStretch& s : stretches) {
@@ -232,6 +233,7 @@ class HostGatherer {
   const Window window_;
   const HardwareFilter& filter_;
   const fleet::Prices& prices_;
+  const jobs::OwnedTimes* held_;
   fleet::PriceLookup lookup_;
   // A host's boards are still being added, so by their place.
   struct BoardAt {
@@ -328,8 +330,8 @@ std::string HostOf(const store::EntityRecord& gpu) {
 }
 
 Hosts HostsIn(const Memory& memory, Window window, const HardwareFilter& filter,
-              const fleet::Prices& prices) {
-  return HostGatherer(memory, window, filter, prices).Gather();
+              const fleet::Prices& prices, const jobs::OwnedTimes* held) {
+  return HostGatherer(memory, window, filter, prices, held).Gather();
 }
 
 }  // namespace flopwatch::query

@@ -75,8 +75,9 @@ struct Hosts {
 // The name there of the host that has the GPU or instance.
 std::string HostOf(const store::EntityRecord& gpu);
 
-// A GPU whose host is not known is a host of its own. The prices outlive the result.
+// A GPU whose host is not known is a host of its own. The prices outlive the result. `held`: as
+// Memory::ForEachOwned().
 Hosts HostsIn(const Memory& memory, store::Window window, const HardwareFilter& filter,
-              const fleet::Prices& prices);
+              const fleet::Prices& prices, const jobs::OwnedTimes* held = nullptr);
 
 }  // namespace flopwatch::query

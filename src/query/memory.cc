@@ -207,31 +207,39 @@ std::shared_ptr<const Deployed> Memory::deployed() const {
   return deployed_;
 }
 
-SecondsByJob Memory::AllocatedSeconds(Window window) const {
+void Memory::ForEachOwned(Window window, const jobs::OwnedTimes* held, jobs::VisitOwned f) const {
+  if (held != nullptr) return held->ForEach(f);
+  jobs_->ForEachOwned(window.from, window.to, f);
+}
+
+SecondsByJob Memory::AllocatedSeconds(Window window, const jobs::OwnedTimes* held) const {
   SecondsByJob out;
-  for (const jobs::GpuSeconds& g : jobs_->GpuSecondsByJob(window.from, window.to))
+  for (const jobs::GpuSeconds& g :
+       held != nullptr ? held->SecondsByJob() : jobs_->GpuSecondsByJob(window.from, window.to))
     out[g.job] = g.gpu_seconds;
   if (!registry_->has_instances()) return out;
   // The index counts an instance as a whole GPU; take off what it is not.
-  ForEachHeld(window, [&](absl::Span<const int32_t> entities, double fraction,
-                          absl::Span<const jobs::OwnedStretch> stretches) {
-    if (fraction >= 1) return;
-    const double less = (1 - fraction) * static_cast<double>(entities.size());
-    for (const jobs::OwnedStretch& s : stretches) {
-      for (const int32_t job : s.jobs)
-        out[job] -= less * ToSeconds(s.to - s.from) / static_cast<double>(s.jobs.size());
-    }
-  });
+  ForEachHeld(window, held,
+              [&](absl::Span<const int32_t> entities, double fraction,
+                  absl::Span<const jobs::OwnedStretch> stretches) {
+                if (fraction >= 1) return;
+                const double less = (1 - fraction) * static_cast<double>(entities.size());
+                for (const jobs::OwnedStretch& s : stretches) {
+                  for (const int32_t job : s.jobs)
+                    out[job] -=
+                        less * ToSeconds(s.to - s.from) / static_cast<double>(s.jobs.size());
+                }
+              });
   return out;
 }
 
 void Memory::ForEachHeld(
-    Window window,
+    Window window, const jobs::OwnedTimes* held,
     absl::FunctionRef<void(absl::Span<const int32_t>, double, absl::Span<const jobs::OwnedStretch>)>
         f) const {
   const bool all_whole = !registry_->has_instances();
-  jobs_->ForEachOwned(
-      window.from, window.to,
+  ForEachOwned(
+      window, held,
       [&](absl::Span<const int32_t> entities, absl::Span<const jobs::OwnedStretch> stretches) {
         if (all_whole) return f(entities, 1, stretches);
         ForEachRun(
@@ -397,11 +405,13 @@ Series Memory::JobSeries(int32_t job, const View& view, Micros step) const {
 
 std::shared_ptr<JobList> Memory::ListOf(
     const View& view, absl::Span<const store::JobUsage> usages,
-    absl::FunctionRef<bool(int32_t job, const store::UsageSums& sums)> running) const {
+    absl::FunctionRef<bool(int32_t job, const store::UsageSums& sums)> running,
+    std::shared_ptr<const jobs::OwnedTimes> held) const {
   auto list = std::make_shared<JobList>();
   list->view = view;
+  list->held = std::move(held);
   list->rows.reserve(usages.size());
-  SecondsByJob expected = AllocatedSeconds(view.window);
+  SecondsByJob expected = AllocatedSeconds(view.window, list->held.get());
   for (const store::JobUsage& u : usages) {
     if (u.job == 0) continue;
     JobRow& row = list->rows.emplace_back();

@@ -74,6 +74,8 @@ struct JobList {
   View view;
   std::vector<JobRow> rows;
   bool described = false;  // every row has its record
+  // Who held what in the view's window, of stored views: what the list was made of.
+  std::shared_ptr<const jobs::OwnedTimes> held;
   // A static file named one of the jobs after its samples were stamped: the stamps miss it, and
   // only a join of the raw rows with the intervals finds them.
   bool late = false;
@@ -193,7 +195,8 @@ class Memory {
                          const View& view) const;
   std::shared_ptr<JobList> ListOf(
       const View& view, absl::Span<const store::JobUsage> usages,
-      absl::FunctionRef<bool(int32_t job, const store::UsageSums& sums)> running) const;
+      absl::FunctionRef<bool(int32_t job, const store::UsageSums& sums)> running,
+      std::shared_ptr<const jobs::OwnedTimes> held = nullptr) const;
   void Describe(absl::Span<JobRow> rows) const;
   // The job's row of the list, or one without any sums.
   JobRow RowOf(const JobList& list, const jobs::JobRecord& record) const;
@@ -208,11 +211,13 @@ class Memory {
   // What that is made of, anew: a walk over the fleet.
   std::vector<GpuPeriod> Gpus() const { return GpuPeriods(*registry_, live(), started_); }
   std::vector<double> AllocatedSteps(int32_t job, store::Window window, Micros step) const;
+  // Who held each GPU or instance when. It comes from `held`, which is of the same window (a
+  // JobList's); null: from a walk over the intervals.
+  void ForEachOwned(store::Window window, const jobs::OwnedTimes* held, jobs::VisitOwned f) const;
   // Allocated GPU-seconds by job.
-  SecondsByJob AllocatedSeconds(store::Window window) const;
-  // Who held each GPU or instance when, as JobIndex::ForEachOwned(); `fraction` is what each of
-  // these entities is of a whole GPU. A walk over the intervals of the window.
-  void ForEachHeld(store::Window window,
+  SecondsByJob AllocatedSeconds(store::Window window, const jobs::OwnedTimes* held) const;
+  // ForEachOwned(); `fraction` is what each of these entities is of a whole GPU.
+  void ForEachHeld(store::Window window, const jobs::OwnedTimes* held,
                    absl::FunctionRef<void(absl::Span<const int32_t> entities, double fraction,
                                           absl::Span<const jobs::OwnedStretch> stretches)>
                        f) const;

@@ -50,7 +50,9 @@ StatusOr<std::shared_ptr<const JobList>> Query::Jobs(const View& view, JobJoin j
                       exact ? store_.UsageByJobExact(view.window) : store_.UsageByJob(view.window));
   const absl::flat_hash_map<int32_t, bool> running = memory_.RunningJobs();
   std::shared_ptr<JobList> list = memory_.ListOf(
-      view, usages, [&](int32_t job, const store::UsageSums&) { return running.contains(job); });
+      view, usages, [&](int32_t job, const store::UsageSums&) { return running.contains(job); },
+      std::make_shared<const jobs::OwnedTimes>(
+          memory_.jobs().Owned(view.window.from, view.window.to)));
   if (!exact) return JoinedWhereLate(std::move(list), view.window);
   for (JobRow& row : list->rows) row.exact = true;
   return std::shared_ptr<const JobList>(std::move(list));

@@ -34,30 +34,32 @@ JobsHeld JobsHeldIn(const Memory& memory, Window window) {
   absl::flat_hash_map<int32_t, int32_t>
       counted;  // job to the first of the entities it was counted for last
   std::vector<store::EntityRecord> records;  // of the entities that are looked at
-  memory.ForEachHeld(window, [&](absl::Span<const int32_t> entities, double fraction,
-                                 absl::Span<const jobs::OwnedStretch> stretches) {
-    records.clear();
-    for (const int32_t id : entities)
-      records.push_back(memory.registry().entity(id).value_or(store::EntityRecord{}));
-    const double gpus = fraction * static_cast<double>(entities.size());
-    for (const jobs::OwnedStretch& s : stretches) {
-      for (const int32_t job : s.jobs) {
-        JobHeld& h = held[job];
-        h.gpu_seconds += gpus * ToSeconds(s.to - s.from) / static_cast<double>(s.jobs.size());
-        h.from = h.from == 0 ? s.from : std::min(h.from, s.from);
-        h.to = std::max(h.to, s.to);
-        if (const auto [it, fresh] = counted.try_emplace(job, entities[0]);
-            !fresh && std::exchange(it->second, entities[0]) == entities[0])
-          continue;
-        h.gpus += static_cast<int64_t>(entities.size());
-        for (const store::EntityRecord& e : records) {
-          if (!e.labels.model.empty()) h.models.insert(e.labels.model);
-          if (h.nodes.size() < kMostNodes) h.nodes.insert(e.labels.node);
-          if (!e.labels.driver.empty()) h.drivers.insert(e.labels.driver);
+  memory.ForEachHeld(
+      window, nullptr,
+      [&](absl::Span<const int32_t> entities, double fraction,
+          absl::Span<const jobs::OwnedStretch> stretches) {
+        records.clear();
+        for (const int32_t id : entities)
+          records.push_back(memory.registry().entity(id).value_or(store::EntityRecord{}));
+        const double gpus = fraction * static_cast<double>(entities.size());
+        for (const jobs::OwnedStretch& s : stretches) {
+          for (const int32_t job : s.jobs) {
+            JobHeld& h = held[job];
+            h.gpu_seconds += gpus * ToSeconds(s.to - s.from) / static_cast<double>(s.jobs.size());
+            h.from = h.from == 0 ? s.from : std::min(h.from, s.from);
+            h.to = std::max(h.to, s.to);
+            if (const auto [it, fresh] = counted.try_emplace(job, entities[0]);
+                !fresh && std::exchange(it->second, entities[0]) == entities[0])
+              continue;
+            h.gpus += static_cast<int64_t>(entities.size());
+            for (const store::EntityRecord& e : records) {
+              if (!e.labels.model.empty()) h.models.insert(e.labels.model);
+              if (h.nodes.size() < kMostNodes) h.nodes.insert(e.labels.node);
+              if (!e.labels.driver.empty()) h.drivers.insert(e.labels.driver);
+            }
+          }
         }
-      }
-    }
-  });
+      });
   return held;
 }
 

@@ -45,7 +45,7 @@ HeldLevels HeldOf(const HostTime& t) {
 // where nobody says what is held. From rollups.
 // `covered`, where it is asked for, gets that of their GPUs.
 StatusOr<std::vector<store::UsageSums>> MeasuredByHost(
-    const Query& query, Window window, const Hosts& hosts,
+    const Query& query, Window window, const Hosts& hosts, const jobs::OwnedTimes* held_times,
     std::optional<SankeyInput::Covered>* covered) {
   absl::flat_hash_map<std::string_view, size_t> place;
   for (size_t k = 0; k < hosts.hosts.size(); ++k) place[hosts.hosts[k].first] = k;
@@ -55,12 +55,14 @@ StatusOr<std::vector<store::UsageSums>> MeasuredByHost(
   absl::flat_hash_map<int32_t, double> held;  // seconds of whole boards, by entity
   if (covered != nullptr) {
     covered->emplace();
-    query.memory().ForEachHeld(window, [&](absl::Span<const int32_t> entities, double fraction,
-                                           absl::Span<const jobs::OwnedStretch> stretches) {
-      double seconds = 0;
-      for (const jobs::OwnedStretch& s : stretches) seconds += fraction * ToSeconds(s.to - s.from);
-      for (const int32_t entity : entities) held[entity] += seconds;
-    });
+    query.memory().ForEachHeld(window, held_times,
+                               [&](absl::Span<const int32_t> entities, double fraction,
+                                   absl::Span<const jobs::OwnedStretch> stretches) {
+                                 double seconds = 0;
+                                 for (const jobs::OwnedStretch& s : stretches)
+                                   seconds += fraction * ToSeconds(s.to - s.from);
+                                 for (const int32_t entity : entities) held[entity] += seconds;
+                               });
   }
   const ingest::Registry& registry = query.memory().registry();
   for (const store::GpuUsage& g : gpus) {
@@ -109,7 +111,7 @@ bool OfAccount(const std::vector<jobs::AttemptRecord>* attempts, const std::stri
 
 // What a job of an account held by its intervals, and what that cost in the place where its
 // attempt ran, as in usage_by.h.
-absl::flat_hash_map<int32_t, fleet::PricedTime> CostByJob(const Memory& memory, Window window,
+absl::flat_hash_map<int32_t, fleet::PricedTime> CostByJob(const Memory& memory, const JobList& jobs,
                                                           const AttemptsByJob& attempts,
                                                           const std::string& account,
                                                           const fleet::Prices& prices) {
@@ -129,13 +131,15 @@ absl::flat_hash_map<int32_t, fleet::PricedTime> CostByJob(const Memory& memory, 
                     .money = price.Over(s.from, s.to) * share};
     }
   };
-  memory.ForEachHeld(window, [&](absl::Span<const int32_t> entities, double fraction,
-                                 absl::Span<const jobs::OwnedStretch> stretches) {
-    ForEachRun(entities, model_of, [&](absl::Span<const int32_t> run, const std::string& model) {
-      for (const jobs::OwnedStretch& s : stretches)
-        add(model, fraction * static_cast<double>(run.size()), s);
-    });
-  });
+  memory.ForEachHeld(jobs.view.window, jobs.held.get(),
+                     [&](absl::Span<const int32_t> entities, double fraction,
+                         absl::Span<const jobs::OwnedStretch> stretches) {
+                       ForEachRun(entities, model_of,
+                                  [&](absl::Span<const int32_t> run, const std::string& model) {
+                                    for (const jobs::OwnedStretch& s : stretches)
+                                      add(model, fraction * static_cast<double>(run.size()), s);
+                                  });
+                     });
   return cost;
 }
 
@@ -156,7 +160,7 @@ Sankey OfOneAccount(const Memory& memory, const JobList& jobs, Window window,
   }
   if (!prices.empty()) {
     input.money.emplace(input.measured);
-    const auto cost = CostByJob(memory, window, attempts, account, prices);
+    const auto cost = CostByJob(memory, jobs, attempts, account, prices);
     for (const JobRow* row : rows) {
       const auto of = cost.find(row->id);
       if (of == cost.end()) continue;
@@ -207,11 +211,13 @@ absl::flat_hash_set<int32_t> JobsOf(const Memory& memory, Window window,
     const auto e = memory.registry().entity(entity);
     return e.has_value() && hosts.contains(HostOf(*e));
   };
-  memory.ForEachHeld(window, [&](absl::Span<const int32_t> entities, double,
-                                 absl::Span<const jobs::OwnedStretch> stretches) {
-    if (std::ranges::none_of(entities, is_there)) return;
-    for (const jobs::OwnedStretch& s : stretches) there.insert(s.jobs.begin(), s.jobs.end());
-  });
+  memory.ForEachHeld(window, nullptr,
+                     [&](absl::Span<const int32_t> entities, double,
+                         absl::Span<const jobs::OwnedStretch> stretches) {
+                       if (std::ranges::none_of(entities, is_there)) return;
+                       for (const jobs::OwnedStretch& s : stretches)
+                         there.insert(s.jobs.begin(), s.jobs.end());
+                     });
   if (filter.account.empty()) return there;
   absl::erase_if(jobs, [&](int32_t job) { return !there.contains(job); });
   return jobs;
@@ -238,7 +244,7 @@ StatusOr<Sankey> SankeyOver(const Query& query, View* view, JobJoin join,
   view->window = jobs->view.window;
   const Window window = view->window;
   if (!filter.account.empty()) return OfOneAccount(memory, *jobs, window, filter.account, prices);
-  const Hosts hosts = HostsIn(memory, window, filter.hardware, prices);
+  const Hosts hosts = HostsIn(memory, window, filter.hardware, prices, jobs->held.get());
   const TimeByHost time = TimeOfAll(hosts, window);
   SankeyInput input;
   input.deployed_from = hosts.from;
@@ -255,9 +261,9 @@ StatusOr<Sankey> SankeyOver(const Query& query, View* view, JobJoin join,
   std::vector<store::UsageSums> by_host;
   const bool cut = !filter.hardware.empty();
   if (cut || (!prices.empty() && !HaveOnePrice(hosts))) {
-    FW_ASSIGN_OR_RETURN(
-        by_host,
-        MeasuredByHost(query, window, hosts, cut && hosts.any_owner ? &input.covered_s : nullptr));
+    FW_ASSIGN_OR_RETURN(by_host,
+                        MeasuredByHost(query, window, hosts, jobs->held.get(),
+                                       cut && hosts.any_owner ? &input.covered_s : nullptr));
   }
   if (cut) {
     for (const store::UsageSums& sums : by_host) input.measured += sums;

@@ -162,15 +162,17 @@ class UsageGatherer {
         f(entities, model, share, s.from, s.to, job, price->Over(s.from, s.to) * share);
       }
     };
-    memory_.ForEachHeld(window_, [&](absl::Span<const int32_t> entities, double fraction,
-                                     absl::Span<const jobs::OwnedStretch> stretches) {
-      ForEachRun(entities, known_model,
-                 [&](absl::Span<const int32_t> run, const std::string* model) {
-                   const fleet::PriceHistory& history = PriceOf(*model, nullptr);
-                   for (const jobs::OwnedStretch& s : stretches)
-                     add(run, *model, history, fraction, s);
-                 });
-    });
+    memory_.ForEachHeld(window_, held_times_.get(),
+                        [&](absl::Span<const int32_t> entities, double fraction,
+                            absl::Span<const jobs::OwnedStretch> stretches) {
+                          ForEachRun(entities, known_model,
+                                     [&](absl::Span<const int32_t> run, const std::string* model) {
+                                       const fleet::PriceHistory& history =
+                                           PriceOf(*model, nullptr);
+                                       for (const jobs::OwnedStretch& s : stretches)
+                                         add(run, *model, history, fraction, s);
+                                     });
+                        });
   }
 
   void CollectHeld() {
@@ -190,6 +192,7 @@ class UsageGatherer {
   Status CollectJobs(View* view, JobJoin join) {
     FW_ASSIGN_OR_RETURN(const std::shared_ptr<const JobList> list, query_.Jobs(*view, join));
     window_ = view->window = list->view.window;
+    held_times_ = list->held;
     std::vector<JobRow> rows = list->rows;
     if (!list->described) memory_.Describe(absl::MakeSpan(rows));
     attempts_ = AttemptsIn(memory_, window_);
@@ -453,6 +456,7 @@ class UsageGatherer {
   fleet::PriceLookup lookup_;
   Peaks peaks_;
   Window window_;
+  std::shared_ptr<const jobs::OwnedTimes> held_times_;
   AttemptsByJob attempts_;
   absl::flat_hash_map<int32_t, Held> held_;
   Claims claims_;

@@ -258,6 +258,20 @@ RC_GTEST_PROP(JobIndexProperty, OwnedByNeighboursIsOwnedByEach, ()) {
         for (const int32_t entity : entities) RC_ASSERT(seen.insert(entity).second);
       });
   RC_ASSERT(of_each == of_neighbours);
+  const OwnedTimes kept = index.Owned(At(from), At(to));
+  Seconds of_kept;
+  kept.ForEach([&](absl::Span<const int32_t> entities, absl::Span<const OwnedStretch> stretches) {
+    for (const OwnedStretch& s : stretches)
+      for (const int32_t entity : entities)
+        for (const int32_t job : s.jobs) add(entity, job, s.from, s.to, &of_kept);
+  });
+  RC_ASSERT(of_each == of_kept);
+  const auto seconds = index.GpuSecondsByJob(At(from), At(to)), of_it = kept.SecondsByJob();
+  RC_ASSERT(seconds.size() == of_it.size());
+  for (size_t k = 0; k < of_it.size(); ++k) {
+    RC_ASSERT(seconds[k].job == of_it[k].job);
+    RC_ASSERT(std::abs(seconds[k].gpu_seconds - of_it[k].gpu_seconds) < 1e-6);
+  }
 }
 
 RC_GTEST_PROP(JobIndexProperty, OrderOfArrivalDoesNotMatter, ()) {

@@ -532,6 +532,31 @@ TEST_F(RollupTest, PlainRowsAndOthersAddUp) {
   });
 }
 
+// A job counts by the hour in which it had most GPUs, of all models together.
+TEST_F(RollupTest, GpusOfTwoModelsAreCountedByTheHour) {
+  ModelRecord other = H100(2);
+  other.name = "another";
+  ASSERT_FW_OK(store_->PutModels({H100(), other}));
+  PutJobs({{1, {1}}, {2, {2}}});
+  BatchBuilder b(fields_);
+  const auto row = [&](int hour, int entity, int model, int set) {
+    b.Row(kT0 + hour * kHour + 30 * kSecond, entity, {{kTensorActive, 0.25}, {kSmClockMhz, 1830}},
+          set)
+        .model = model;
+  };
+  for (const int entity : {1, 2}) row(0, entity, 1, 1);
+  for (const int entity : {5, 6}) row(1, entity, 2, 1);
+  row(2, 1, 1, 1);
+  for (const int entity : {5, 6}) row(2, entity, 2, 1);
+  for (const int entity : {7, 8}) row(2, entity, 1, 2);
+  ASSERT_FW_OK(store_->Append(b.batch(), fields_, kT0));
+  InEveryState([&] {
+    EXPECT_EQ(Job(1, {kT0, kT0 + 2 * kHour}).gpus, 2);  // never four at a time
+    EXPECT_EQ(Job(1, {kT0, kT0 + 3 * kHour}).gpus, 3);
+    EXPECT_EQ(Job(2, {kT0, kT0 + 3 * kHour}).gpus, 2);
+  });
+}
+
 TEST_F(RollupTest, DaysAreMergedAndAnswersStay) {
   // Ten hours of one day, each its own segment; a late row of the first day comes in the tenth
   // hour.

@@ -140,8 +140,8 @@ StatusOr<std::string> UsageReader::Sql(const Ask& ask, Window w) {
                      sums, UnionAll(leaves));
 }
 
-StatusOr<absl::flat_hash_map<int32_t, int32_t>> UsageReader::CountGpus(Window w) {
-  // A job set counts by the hour with the most. Sealed hours have the count, hot ones are counted.
+StatusOr<std::string> UsageReader::GpusByHour(Window w) {
+  // Sealed hours have the count, hot ones are counted.
   const Micros from = FloorTo(w.from, kMicrosPerHour), to = CeilTo(w.to, kMicrosPerHour);
   std::vector<std::string> leaves;
   const SealedFiles files = layout_.Select("job_hour", from, to);
@@ -174,18 +174,35 @@ StatusOr<absl::flat_hash_map<int32_t, int32_t>> UsageReader::CountGpus(Window w)
         "SELECT hour, job_set, model, count(DISTINCT entity) AS gpus FROM ({}) GROUP BY ALL",
         UnionAll(rows)));
   }
+  return leaves.empty() ? std::string() : UnionAll(leaves);
+}
+
+StatusOr<absl::flat_hash_map<int32_t, int32_t>> UsageReader::CountGpus(Window w) {
+  // A job set counts by the hour with the most. Two segments may have parts of one hour: the larger
+  // count.
   absl::flat_hash_map<int32_t, int32_t> counts;
-  if (leaves.empty()) return counts;
-  // Two segments may have parts of one hour: the larger count. A set's GPUs of several models add
-  // up.
+  FW_ASSIGN_OR_RETURN(const std::string by_hour, GpusByHour(w));
+  if (by_hour.empty()) return counts;
+  std::string several;  // sets with GPUs of more than one model
   FW_ASSIGN_OR_RETURN(
       Result result,
+      c_->Query(fmt::format("SELECT job_set, max(gpus), count(*) FROM (SELECT job_set, model, "
+                            "max(gpus) AS gpus FROM ({}) GROUP BY ALL) GROUP BY ALL",
+                            by_hour)));
+  result.ForEach([&](const Row& row) {
+    counts[static_cast<int32_t>(row.Int64(0))] = static_cast<int32_t>(row.Int64(1));
+    if (row.Int64(2) > 1) CatTo(&several, several.empty() ? "" : ", ", row.Int64(0));
+  });
+  if (several.empty()) return counts;
+  // Those of an hour add up.
+  FW_ASSIGN_OR_RETURN(
+      Result of_several,
       c_->Query(fmt::format(
           "SELECT job_set, max(gpus) FROM (SELECT hour, job_set, sum(gpus) AS gpus FROM (SELECT "
-          "hour, "
-          "job_set, model, max(gpus) AS gpus FROM ({}) GROUP BY ALL) GROUP BY ALL) GROUP BY ALL",
-          UnionAll(leaves))));
-  result.ForEach([&](const Row& row) {
+          "hour, job_set, model, max(gpus) AS gpus FROM ({}) WHERE job_set IN ({}) GROUP BY ALL) "
+          "GROUP BY ALL) GROUP BY ALL",
+          by_hour, several)));
+  of_several.ForEach([&](const Row& row) {
     counts[static_cast<int32_t>(row.Int64(0))] = static_cast<int32_t>(row.Int64(1));
   });
   return counts;

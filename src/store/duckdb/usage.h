@@ -59,6 +59,8 @@ class UsageReader {
   // Sets `job` is in, with its share; and the SQL list of them ("-1" if none).
   absl::flat_hash_map<int32_t, double> SharesOf(int32_t job, std::string* list) const;
   StatusOr<absl::flat_hash_map<int32_t, int32_t>> CountGpus(Window w);
+  // What has the GPUs of each job set by model and hour; "" where there is nothing.
+  StatusOr<std::string> GpusByHour(Window w);
   const ModelRecord* model(int64_t id) const;
   // Charges every raw row in the window to the owners `intervals` name.
   StatusOr<std::vector<JobUsage>> JoinRaw(
