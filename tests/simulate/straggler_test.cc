@@ -2,12 +2,14 @@
 // hardly any is of a GPU that is less than 3 % slower, and the slow ones are found, as what they
 // are.
 //
-// FLOPWATCH_TEST_SEEDS=N: that many seeds a preset instead of one.
+// FLOPWATCH_TEST_SEEDS=N: that many times as many seeds a preset; FLOPWATCH_TEST_FIRST_SEED: the
+// first. FLOPWATCH_TEST_DUMP=1: a line for each that is to be found.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <cmath>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
@@ -32,21 +34,36 @@ int SeedsToTry() {
   return std::max(1, text == nullptr ? 1 : std::atoi(text));
 }
 
+uint64_t FirstSeed(uint64_t usual) {
+  const char* text = std::getenv("FLOPWATCH_TEST_FIRST_SEED");
+  return text == nullptr ? usual : std::strtoull(text, nullptr, 10);
+}
+
+// With more hours an event has more of them to be found in, and names more to be wrong in.
+int LastHour() {
+  const char* text = std::getenv("FLOPWATCH_TEST_HOURS");
+  return 24 + (text == nullptr ? 4 : std::atoi(text));
+}
+
 // Names and truths of some fleets.
 struct Tally {
   int64_t names = 0, innocent = 0;
-  std::map<std::string, std::pair<int64_t, int64_t>> found;  // by kind: found as it, of all
+  // By kind, of each event: whether it was found as it in any hour.
+  std::map<std::string, std::map<std::string, bool>> events;
 
   double Found(const std::string& kind) const {
-    const auto it = found.find(kind);
-    return it == found.end()
+    const auto it = events.find(kind);
+    return it == events.end()
                ? 1
-               : static_cast<double>(it->second.first) / static_cast<double>(it->second.second);
+               : static_cast<double>(Count(it->second)) / static_cast<double>(it->second.size());
+  }
+  static int64_t Count(const std::map<std::string, bool>& of) {
+    return std::ranges::count_if(of, [](const auto& event) { return event.second; });
   }
   std::string Text() const {
     std::string out = fmt::format("{} names, {} of them innocent", names, innocent);
-    for (const auto& [kind, n] : found)
-      out += fmt::format("; {} {} of {}", kind, n.first, n.second);
+    for (const auto& [kind, of] : events)
+      out += fmt::format("; {} {} of {}", kind, Count(of), of.size());
     return out;
   }
 };
@@ -94,6 +111,19 @@ class Hour {
         factor = std::max(factor, FactorOf(s.job, r.gpu));
         named_[{s.job, r.gpu}] = s.kind;
       }
+      if (std::getenv("FLOPWATCH_TEST_DUMP") != nullptr && factor < kMostInnocent) {
+        fmt::print("innocent {} {} of {} ranks, confidence {:.4f}, {:.3f}:",
+                   fleet::StragglerKindName(s.kind), m_.JobKey(input_.ids[s.job]), ranks.size(),
+                   s.confidence, factor);
+        for (const fleet::StragglerEvidence& e : s.evidence)
+          fmt::print(" {} {:.1f} peers {:.1f} ", e.measure, e.value, e.peers.value_or(NAN));
+        for (const EventTruth& e : truth_.events)
+          if (e.job == m_.JobKey(input_.ids[s.job]))
+            fmt::print("; {} {:.3f} from {:.1f} to {:.1f} h", e.kind, e.size,
+                       static_cast<double>(e.start - truth_.from) / kMicrosPerHour,
+                       static_cast<double>(e.end - truth_.from) / kMicrosPerHour);
+        fmt::print("\n");
+      }
       ++tally_.names;
       tally_.innocent += factor < kMostInnocent ? 1 : 0;
     }
@@ -117,9 +147,13 @@ class Hour {
                  fleet::StragglerKindName(it->second) == e.kind.substr(std::size("straggler_") - 1);
       }
       if (!worked) continue;
-      auto& [found, all] = tally_.found[std::string(e.kind)];
-      found += right ? 1 : 0;
-      ++all;
+      if (std::getenv("FLOPWATCH_TEST_DUMP") != nullptr)
+        fmt::print("{} {} {:.3f} {} ranks {} sign {} begun {:.1f} h before\n",
+                   right ? "found" : "missed", e.kind, e.size, e.job,
+                   input_.jobs[job->second].ranks.size(), e.sign,
+                   static_cast<double>(from - e.start) / kMicrosPerHour);
+      tally_.events[std::string(e.kind)]
+                   [fmt::format("{} {} {} {}", m_.options.seed, e.job, e.entity, e.start)] |= right;
     }
   }
 
@@ -136,7 +170,7 @@ TEST(Stragglers, OfFleetsAsTheyAreTheSlowOnesAreNamed) {
   Tally tally;
   for (const Preset preset : {Preset::kLlm, Preset::kResearch, Preset::kSeren}) {
     for (int s = 0; s < 4 * SeedsToTry(); ++s) {
-      const auto fleet = Make(Options(preset, 1000, 4, Faults::kAll, 9001 + s, 100));
+      const auto fleet = Make(Options(preset, 1000, 4, Faults::kAll, FirstSeed(9001) + s, 100));
       ASSERT_NE(fleet, nullptr);
       Hour(*fleet, 3, &tally);
     }
@@ -154,14 +188,14 @@ TEST(Stragglers, OfPlantedOnesTheKindIsTold) {
   Tally tally;
   for (const Preset preset : {Preset::kLlm, Preset::kResearch, Preset::kSeren}) {
     for (int s = 0; s < 2 * SeedsToTry(); ++s) {
-      FleetOptions o = Options(preset, 1000, 9, Faults::kAll, 9101 + s);
+      FleetOptions o = Options(preset, 1000, LastHour(), Faults::kAll, FirstSeed(9101) + s);
       ASSERT_TRUE(ParseIncidents("straggler_clock=10,straggler_power_cap=10,straggler_thermal=10,"
                                  "straggler_stall=10,straggler_link=10,straggler_host=10",
                                  &o.incidents)
                       .ok());
       const auto fleet = Make(o);
       ASSERT_NE(fleet, nullptr);
-      for (const int hour : {3, 7}) Hour(*fleet, hour, &tally);
+      for (int hour = 24; hour < LastHour(); ++hour) Hour(*fleet, hour, &tally);
     }
   }
   RecordProperty("tally", tally.Text());

@@ -139,14 +139,20 @@ class Finder {
       return std::tuple(a.innocent, -a.slower, a.job, a.rank) <
              std::tuple(b.innocent, -b.slower, b.job, b.rank);
     });
-    double wrong = 0;
+    // What speaks for a name at a normal clock is softer: no credit from the others.
+    struct Names {
+      double share = 0;  // that may be wrong
+      double wrong = 0;  // expected
+      size_t named = 0;
+    };
+    Names by_clock{limits_.false_names}, softer{limits_.false_soft_names};
     for (const Candidate& c : candidates_) {
-      wrong += c.innocent;
-      if (c.innocent > limits_.false_name) {
-        // What speaks for a name at a normal clock is softer: no credit from the certain ones.
-        if (c.other) continue;
-        if (wrong > limits_.false_names * static_cast<double>(out_.named.size() + 1)) break;
-      }
+      Names& names = c.other ? softer : by_clock;
+      names.wrong += c.innocent;
+      if (c.innocent > limits_.false_name &&
+          names.wrong > names.share * static_cast<double>(names.named + 1))
+        continue;
+      ++names.named;
       const JobEstimate& job = estimates_[c.job];
       Straggler s;
       if (c.other) {

@@ -92,6 +92,8 @@ struct StragglerLimits {
   double false_name = 0.01;
   // ... or a less certain one while at most this share of all names is expected to be wrong.
   double false_names = 0.005;
+  // The same of names at a normal clock, among these.
+  double false_soft_names = 0.01;
   // Whether stalls and bad links are sought: errors come in bursts, of which a short time shows too
   // many.
   bool by_errors = true;
@@ -113,6 +115,6 @@ StragglersFound FindStragglers(std::span<const StragglerJob> jobs,
 void AddEpisodes(std::span<const StragglersFound> parts, StragglersFound* whole);
 // For the parts: stricter, because there are several.
 inline constexpr StragglerLimits kPartLimits = {
-    .false_name = 0.004, .false_names = 0, .by_errors = false};
+    .false_name = 0.004, .false_names = 0, .false_soft_names = 0, .by_errors = false};
 
 }  // namespace flopwatch::fleet

@@ -7,15 +7,16 @@
 
 #include "fleet/stragglers/beside.h"
 #include "fleet/stragglers/robust.h"
+#include "fleet/stragglers/traits.h"
 
 namespace flopwatch::fleet {
 namespace {
 
-// What a rank shows beside the middle of its job, as differences of logarithms; NaN = not known.
-enum Trait : uint8_t { kPower, kSm, kDuty, kNvlink, kTraits };
 // Spreads (sd) below which GPUs that do the same are not told apart.
-constexpr std::array<double, kTraits> kLeastSd = {0.015, 0.004, 0.004, 0.02};
+constexpr Traits kLeastSd = {0.015, 0.004, 0.004, 0.02, 0.03};
 
+// A retry takes far less than a second: for so few errors an hour nobody waits.
+constexpr double kLeastHarmfulRate = 20;
 // Totals whose growth tells, in counts an hour.
 struct ErrorKind {
   WorkField field;
@@ -25,12 +26,13 @@ struct ErrorKind {
   // unhealthy from 8 a minute on; of the others no limit is published: an assumption. A recovery
   // is an early sign, and by itself no reason to wait.
   double harmful;
+  double harmless = kLeastHarmfulRate;  // below so many an hour they hold nobody back
 };
 constexpr ErrorKind kErrors[] = {
     {kWorkReplays, "pcie_replays", .6, .05, 480},
     {kWorkEccSbe, "ecc_sbe", .4, .05, 120},
     {kWorkNvlinkErrors, "nvlink_errors", .03, .7, 240},
-    {kWorkNvlinkRecoveries, "nvlink_recoveries", .01, .6, 1e12},
+    {kWorkNvlinkRecoveries, "nvlink_recoveries", .01, .6, 1e12, 0},
 };
 constexpr size_t kErrorKinds = std::size(kErrors);
 // Where errors come from what holds a job back there may be few or many.
@@ -49,7 +51,10 @@ constexpr double kLeastMore = 0.005, kMostMore = 0.25;
 const double kLeastCarried = std::log(0.1), kMostCarried = std::log(0.7);
 constexpr double kCarriesLess = 0.6;  // of those with bad links
 constexpr double kOddReading = 1e-3;  // of GPUs with nothing wrong show anything at all
-constexpr size_t kFewRanks = 4;
+// PCIe traffic of a GPU whose NVLinks carry less, in place of them; and how many others differ in
+// it for reasons of their own.
+const double kLeastInstead = std::log(1.2), kMostInstead = std::log(4);
+constexpr double kOddPcie = 0.02;
 // How seldom harmless errors are so many; in jobs large enough that what their slowest GPU is by
 // itself is more than what a GPU with errors may lack.
 constexpr double kHarmless = 3e-6;
@@ -59,20 +64,17 @@ constexpr double kShrunk = 0.8;  // what of a difference between two GPUs' clock
 
 struct RankTraits {
   size_t job = 0, rank = 0;
-  std::array<double, kTraits> trait{};
+  Traits trait{};
   std::array<double, kErrorKinds> rate{};  // an hour; NaN = no counter
 };
 
-double LogMean(const GpuWork& w, WorkField f) {
-  const auto v = w.Mean(f);
-  return v && *v > 0 ? std::log(*v) : NAN;
+// The density of x between `least` and `most`, any of them as probably, seen with an error of `sd`.
+double BetweenDensity(double x, double least, double most, double sd) {
+  return (NormalBelow((x - least) / sd) - NormalBelow((x - most) / sd)) / (most - least);
 }
-
-std::array<double, kTraits> RawTraits(const GpuWork& w) {
-  const auto tx = w.Mean(kWorkNvlinkTx), rx = w.Mean(kWorkNvlinkRx);
-  const double links = tx.value_or(0) + rx.value_or(0);
-  return {LogMean(w, kWorkPower), LogMean(w, kWorkSmActive), LogMean(w, kWorkDuty),
-          tx && rx && links > 0 ? std::log(links) : NAN};
+// Of a GPU with nothing wrong, of which `odd` show anything at all.
+double UsualDensity(double x, double sd, double odd = kOddReading) {
+  return (1 - odd) * NormalDensity(x, sd) + odd;
 }
 
 // What an error counter shows of GPUs that hold nobody back: how many have some, and the density
@@ -159,40 +161,18 @@ class SuspectFinder {
 
   void Read(size_t j) {
     const JobEstimate& job = estimates_[j];
-    if (job.ranks.size() < kFewRanks) return;
-    const size_t first = ranks_.size();
-    for (size_t i = 0; i < job.ranks.size(); ++i) {
-      RankTraits r{j, i, {}, {}};
-      const GpuWork& w = WorkOf(r);
-      // Without tensor activity the means are weighted otherwise than those of the others.
-      if (job.ranks[i].has_tensor)
-        r.trait = RawTraits(w);
-      else
-        r.trait.fill(NAN);
+    std::vector<const StragglerRank*> ranks;
+    for (const RankEstimate& e : job.ranks) ranks.push_back(&jobs_[j].ranks[e.rank]);
+    const std::vector<Traits> traits = TraitsBesidePeers(ranks);
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      RankTraits r{.job = j, .rank = i, .trait = traits[i], .rate = {}};
+      const GpuWork& w = *ranks[i]->work;
       const double hours = std::max(w.observed_s(), 60.0) / 3600;
       for (size_t e = 0; e < kErrorKinds; ++e) {
         const auto growth = w.Growth(kErrors[e].field);
         r.rate[e] = growth ? *growth / hours : NAN;
       }
       ranks_.push_back(r);
-    }
-    // Peers are those of the NVLink domain where it is about links, else of the job.
-    for (int t = 0; t < kTraits; ++t) {
-      std::map<int32_t, std::vector<double>> by_domain;
-      std::vector<double> all;
-      for (size_t i = first; i < ranks_.size(); ++i) {
-        if (std::isnan(ranks_[i].trait[t])) continue;
-        all.push_back(ranks_[i].trait[t]);
-        if (t == kNvlink) by_domain[RankOf(ranks_[i]).domain].push_back(all.back());
-      }
-      const double middle = MedianOf(all);
-      std::map<int32_t, double> middles;
-      for (auto& [domain, of] : by_domain)
-        if (of.size() >= kFewRanks) middles[domain] = MedianOf(std::move(of));
-      for (size_t i = first; i < ranks_.size(); ++i) {
-        const auto own = middles.find(RankOf(ranks_[i]).domain);
-        ranks_[i].trait[t] -= t == kNvlink && own != middles.end() ? own->second : middle;
-      }
     }
   }
 
@@ -219,24 +199,8 @@ class SuspectFinder {
   // `own`: the part of the background that the rank itself is.
   Likelihoods LikelihoodsOf(const RankTraits& r, double own) const {
     Likelihoods l;
-    if (const double q = r.trait[kPower]; !std::isnan(q)) {
-      const double usual = (1 - kOddReading) * NormalDensity(q, sd_[kPower]) + kOddReading;
-      l.nothing *= usual;
-      l.link *= usual;
-      l.stall *= (NormalBelow((q - kLeastMore) / sd_[kPower]) -
-                  NormalBelow((q - kMostMore) / sd_[kPower])) /
-                     (kMostMore - kLeastMore) +
-                 1e-6;
-    }
-    if (const double n = r.trait[kNvlink]; !std::isnan(n)) {
-      const double usual = (1 - kOddReading) * NormalDensity(n, sd_[kNvlink]) + kOddReading;
-      l.nothing *= usual;
-      l.stall *= usual;
-      l.link *= (1 - kCarriesLess) * usual + kCarriesLess *
-                                                 (NormalBelow((n - kLeastCarried) / sd_[kNvlink]) -
-                                                  NormalBelow((n - kMostCarried) / sd_[kNvlink])) /
-                                                 (kMostCarried - kLeastCarried);
-    }
+    AddPower(r.trait[kPower], &l);
+    AddLinks(r.trait[kNvlink], r.trait[kPcie], &l);
     for (size_t e = 0; e < kErrorKinds; ++e) {
       const double rate = r.rate[e];
       if (std::isnan(rate)) continue;
@@ -247,8 +211,9 @@ class SuspectFinder {
           usual = std::min(usual, kHarmless);
         l.nothing *= usual;
         // Its own errors, or those that it would have anyhow.
-        l.stall *= kErrors[e].in_stall / kRateDecades + (1 - kErrors[e].in_stall) * usual;
-        l.link *= kErrors[e].in_link / kRateDecades + (1 - kErrors[e].in_link) * usual;
+        const double from_it = rate >= kErrors[e].harmless ? 1 / kRateDecades : 0;
+        l.stall *= kErrors[e].in_stall * from_it + (1 - kErrors[e].in_stall) * usual;
+        l.link *= kErrors[e].in_link * from_it + (1 - kErrors[e].in_link) * usual;
       } else {
         l.nothing *= 1 - share;
         l.stall *= (1 - kErrors[e].in_stall) * (1 - share);
@@ -256,6 +221,29 @@ class SuspectFinder {
       }
     }
     return l;
+  }
+
+  void AddPower(double more, Likelihoods* l) const {
+    if (std::isnan(more)) return;
+    const double usual = UsualDensity(more, sd_[kPower]);
+    l->nothing *= usual;
+    l->link *= usual;
+    l->stall *= BetweenDensity(more, kLeastMore, kMostMore, sd_[kPower]) + 1e-6;
+  }
+
+  // PCIe tells only together with the links.
+  void AddLinks(double carried, double pcie, Likelihoods* l) const {
+    if (std::isnan(carried)) return;
+    double usual = UsualDensity(carried, sd_[kNvlink]);
+    double less = BetweenDensity(carried, kLeastCarried, kMostCarried, sd_[kNvlink]);
+    if (!std::isnan(pcie)) {
+      const double usual_pcie = UsualDensity(pcie, sd_[kPcie], kOddPcie);
+      usual *= usual_pcie;
+      less *= (usual_pcie + BetweenDensity(pcie, kLeastInstead, kMostInstead, sd_[kPcie])) / 2;
+    }
+    l->nothing *= usual;
+    l->stall *= usual;
+    l->link *= (1 - kCarriesLess) * usual + kCarriesLess * less;
   }
 
   void JudgeGpus() {
@@ -320,7 +308,8 @@ class SuspectFinder {
     std::map<std::pair<size_t, int32_t>, std::vector<const RankTraits*>> by_host;
     for (const RankTraits& r : ranks_) by_host[{r.job, RankOf(r).host}].push_back(&r);
     for (const auto& [key, ranks] : by_host) {
-      if (ranks.size() == estimates_[key.first].ranks.size()) continue;  // it is the whole job
+      const size_t of_job = estimates_[key.first].ranks.size();
+      if (of_job < kFewRanks || ranks.size() == of_job) continue;  // it is the whole job
       std::vector<double> duty, sm;
       for (const RankTraits* r : ranks) {
         if (!std::isnan(r->trait[kDuty])) duty.push_back(r->trait[kDuty]);
