@@ -19,8 +19,10 @@ namespace {
 
 using store::Window;
 
-// Samples that are held at once: with their text and the answer that they come in, 100 MB.
-constexpr uint64_t kSliceSamples = 400'000;
+// A window is to be this part of what its taker holds at once, so that the next one, which may have
+// more, fits too. A server gives whole chunks, an hour or two of a series, whatever part of them a
+// window is: with short windows they are read and decoded again and again.
+constexpr double kUsualFill = 2.0 / 3;
 constexpr Micros kFirstSlice = 5 * kMicrosPerMinute, kLongestSlice = 6 * kMicrosPerHour;
 constexpr Micros kLook = 10 * kMicrosPerMinute;
 
@@ -72,6 +74,7 @@ class Importer {
   // nothing.
   StatusOr<bool> Take(Window window, Window slice, Taker* taker) {
     last_samples_ = 0;
+    last_fill_ = 0;
     taker->Clear();
     Round round(window, taker);
     const size_t threads = server_.is_folder() ? 1 : static_cast<size_t>(options_.parallel);
@@ -84,6 +87,7 @@ class Importer {
       const MutexLock lock(round.mutex);
       FW_RETURN_IF_ERROR(round.failed);
       if (round.full) return false;
+      last_fill_ = round.taker->Fill();
     }
     samples_ += last_samples_;
     FW_ASSIGN_OR_RETURN(const Taken taken, taker->Take(slice));
@@ -111,7 +115,8 @@ class Importer {
   }
 
   uint64_t samples() const { return samples_; }
-  uint64_t last_samples() const { return last_samples_; }
+  // Of the taker by the last window.
+  double last_fill() const { return last_fill_; }
   uint64_t rows() const { return result_.rows; }
 
  private:
@@ -133,7 +138,7 @@ class Importer {
       const MutexLock lock(round->mutex);
       if (!read.ok() && round->failed.ok()) round->failed = read;
       round->full |=
-          round->taker->Full() && round->window.to - round->window.from > 2 * kMicrosPerMinute;
+          round->taker->Fill() > 1 && round->window.to - round->window.from > 2 * kMicrosPerMinute;
       if (!round->failed.ok() || round->full) return;
     }
   }
@@ -169,6 +174,7 @@ class Importer {
   std::unique_ptr<Way> way_;
   std::vector<std::string> metrics_;
   uint64_t other_metrics_ = 0, samples_ = 0, last_samples_ = 0;
+  double last_fill_ = 0;
   uint64_t lost_ = 0;  // of unread(), that is known
   std::atomic<Micros> most_at_once_ = kLongestSlice;
   ImportResult result_;
@@ -262,9 +268,8 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
     if (options.progress)
       options.progress(
           {.all = all, .done = at, .samples = importer.samples(), .rows = importer.rows()});
-    const double fill = static_cast<double>(std::max<uint64_t>(importer.last_samples(), 1)) /
-                        static_cast<double>(kSliceSamples);
-    const double next = ToSeconds(slice.to - slice.from) * std::min(2.0, 1 / fill);
+    const double next = ToSeconds(slice.to - slice.from) *
+                        std::min(2.0, kUsualFill / std::max(importer.last_fill(), 1e-9));
     length = std::clamp(FloorTo(static_cast<Micros>(next * kMicrosPerSecond), kMicrosPerMinute),
                         kMicrosPerMinute, kLongestSlice);
   }

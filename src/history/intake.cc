@@ -24,7 +24,7 @@ StatusOr<Taken> Intake::Take(const Part& part, absl::FunctionRef<Status(Taker*)>
   }
   taker_->Clear();
   Status filled = fill(taker_.get());
-  if (filled.ok() && taker_->Full())
+  if (filled.ok() && taker_->Fill() > 1)
     filled = ResourceExhausted("more than {} samples at once; send a shorter window",
                                StoreTaker::kMostSamples);
   StatusOr<Taken> taken = filled.ok() ? taker_->Take(part.window) : StatusOr<Taken>(filled);

@@ -24,7 +24,9 @@ std::string AnyName() {
 ServerTaker::ServerTaker(const TakerOptions& options, Access server)
     : options_(options), session_(AnyName()), server_(std::move(server)) {}
 
-bool ServerTaker::Full() const { return body_.bytes() > kMostBytes; }
+double ServerTaker::Fill() const {
+  return static_cast<double>(body_.bytes()) / static_cast<double>(kMostBytes);
+}
 
 StatusOr<Taken> ServerTaker::Send(std::string parameters, std::string body) {
   FW_ASSIGN_OR_RETURN(

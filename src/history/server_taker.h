@@ -20,7 +20,7 @@ class ServerTaker final : public Taker {
  public:
   ServerTaker(const TakerOptions& options, Access server);
   void Add(const telemetry::MetricSeries& series) override { body_.Add(series); }
-  bool Full() const override;
+  double Fill() const override;
   void Clear() override { body_.Clear(); }
   StatusOr<Taken> Take(store::Window window) override;
   Status End() override;

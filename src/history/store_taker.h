@@ -21,9 +21,9 @@ inline constexpr Micros kKeepAll = 36'500 * kMicrosPerDay;
 
 class StoreTaker final : public Taker {
  public:
-  // Samples that are held at once at most: with their text and the answer that they come in, a
-  // gigabyte; a tenth of it is usual.
-  static constexpr uint64_t kMostSamples = 4'000'000;
+  // Samples that are held at once at most: with their text and the answer that they come in, 400
+  // MB; half of it is usual.
+  static constexpr uint64_t kMostSamples = 6'000'000;
 
   // Into a store that nobody else writes to. `store` null: nothing is stored. Both outlive it.
   static StatusOr<std::unique_ptr<StoreTaker>> Into(const TakerOptions& options,
@@ -35,7 +35,9 @@ class StoreTaker final : public Taker {
                                             store::Store* store, std::function<Micros()> clock);
 
   void Add(const telemetry::MetricSeries& series) override { scrapes_.Add(series); }
-  bool Full() const override { return scrapes_.samples() > kMostSamples; }
+  double Fill() const override {
+    return static_cast<double>(scrapes_.samples()) / static_cast<double>(kMostSamples);
+  }
   void Clear() override { scrapes_.Clear(); }
   StatusOr<Taken> Take(store::Window window) override;
   Status End() override;

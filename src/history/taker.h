@@ -30,8 +30,9 @@ class Taker {
   virtual ~Taker() = default;
   // Of the window that comes next, and of max_span before the first one.
   virtual void Add(const telemetry::MetricSeries& series) = 0;
-  // More was added than is to be held at once: Clear(), and a smaller window.
-  virtual bool Full() const = 0;
+  // How much was added, as a part of what is to be held at once. Above 1: Clear(), and a smaller
+  // window.
+  virtual double Fill() const = 0;
   virtual void Clear() = 0;
   // Takes what was added with window.from < time <= window.to; the rest tells what came before. On
   // return it is durable. Windows come in order of time.

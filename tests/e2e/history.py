@@ -13,9 +13,10 @@ overlap, samples that were deleted, and damage.
 With "owners" the GPUs of three exporters in four have lost the labels that name their job, and job
 exporters of three kinds, which are asked at other times, tell it instead; it must come to the same.
 
-With "amd" every GPU is one of AMD's, under its own exporter.
+With "amd" every GPU is one of AMD's, under its own exporter. With "ways" a fleet is imported by each
+way and compared, and no more.
 
-  history.py [GPUS [HOURS [owners|amd] [ENGINE...]]]
+  history.py [GPUS [HOURS [owners|amd|ways] [ENGINE...]]]
       prometheus, victoriametrics; prometheus-3.16 and prometheus-3.16-xor2 where it was built
       (tools/prometheus install --version 3.16)
 """
@@ -42,8 +43,8 @@ ENGINES = {"prometheus": ("prometheus",), "victoriametrics": ("victoriametrics",
            "prometheus-3.16": ("prometheus", "--version", "3.16", "--cached"),
            "prometheus-3.16-xor2": ("prometheus", "--version", "3.16", "--cached", "--chunks",
                                     "xor2")}
-OWNERS, AMD = (sys.argv[3:4] == [word] for word in ("owners", "amd"))
-CHOSEN = sys.argv[4 if OWNERS or AMD else 3:] or ["prometheus", "victoriametrics"]
+OWNERS, AMD, WAYS_ALONE = (sys.argv[3:4] == [word] for word in ("owners", "amd", "ways"))
+CHOSEN = sys.argv[4 if OWNERS or AMD or WAYS_ALONE else 3:] or ["prometheus", "victoriametrics"]
 WAYS = {"prometheus": ("remote_read", "query"), "victoriametrics": ("export", "query")}
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 INTERVAL = 30
@@ -655,7 +656,7 @@ def main():
                    str(START), "--to", str(END), "-o", "json")
         for metric in ("slurm_job_utilization_gpu", "nvidia_gpu_jobId", "ceems_compute_unit_gpu"):
             check(metric in look.stdout, look.stdout)
-    if OWNERS or AMD:
+    if OWNERS or AMD or WAYS_ALONE:
         print(f"{len(jobs_compared)} jobs compared with what was scraped")
         check(len(jobs_compared) > 4, "too few jobs")
         return
