@@ -13,8 +13,8 @@ overlap, samples that were deleted, and damage.
 With "owners" the GPUs of three exporters in four have lost the labels that name their job, and job
 exporters of three kinds, which are asked at other times, tell it instead; it must come to the same.
 
-With "amd" every GPU is one of AMD's, under its own exporter. With "ways" a fleet is imported by each
-way and compared, and no more.
+With "amd" every GPU is one of AMD's, under its own exporter. With "ways" a fleet is imported by
+each way and compared, and no more.
 
   history.py [GPUS [HOURS [owners|amd|ways] [ENGINE...]]]
       prometheus, victoriametrics; prometheus-3.16 and prometheus-3.16-xor2 where it was built
