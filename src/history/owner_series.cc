@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "ingest/origin.h"
+#include "jobs/job_index.h"
 
 namespace flopwatch::history {
 namespace {
@@ -20,6 +21,7 @@ using telemetry::OwnerLabels;
 // seldom says nothing of the time between.
 constexpr Micros kUsualStep = 60 * kMicrosPerSecond, kLongestStep = 150 * kMicrosPerSecond;
 constexpr double kLargestId = 9e15;  // whole numbers up to here are exact
+constexpr double kMostGpus = 1024;   // of a node
 
 // GPUs as Kubernetes calls them: nvidia.com/gpu, amd.com/gpu, and others' with the same end.
 constexpr std::string_view kGpuResources = ".*_com_gpu";
@@ -99,7 +101,7 @@ const std::vector<OwnerSeries::Metric>& OwnerSeries::Metrics() {
       // cards write the account too; those before have one job a node.
       {"rmsjob_info", kWhereSet, By::kIndex, "jobid", "card", "user", "", "account"},
       // kube-state-metrics: pods that have all GPUs of their node. Of others it is not said which
-      // GPUs are theirs.
+      // GPUs are theirs (PodHeld).
       {"kube_pod_container_resource_requests", kRequested, By::kNode, "", "", ""},
       {"kube_pod_status_phase", kRunning, By::kNode, "", "", ""},
       {"kube_node_status_capacity", kCapacity, By::kNode, "", "", ""},
@@ -221,7 +223,7 @@ void OwnerSeries::AddCapacity(const MetricSeries& series) {
   const std::string node(First(series, {"exported_node", "node"}));
   if (node.empty()) return;
   for (const telemetry::MetricPoint& p : series.points) {
-    if (!(p.value >= 0 && p.value <= 1024)) continue;
+    if (!(p.value >= 0 && p.value <= kMostGpus)) continue;
     int32_t& most = capacity_[node];
     most = std::max(most, static_cast<int32_t>(p.value));
   }
@@ -243,12 +245,70 @@ void OwnerSeries::PlacePods() {
       if (running == pod.running.end() || running->second <= 0 || !(p.value >= 1)) continue;
       if (line == nullptr) line = &lines_[{By::kNode, pod.node}];
       line->step = std::max(line->step, step);
+      const auto gpus = static_cast<int32_t>(std::min(p.value, kMostGpus));
       line->looks.push_back(
-          {.ts = p.ts,
-           .anybody = true,
-           .held = {.owner = pod.owner, .gpus = static_cast<int32_t>(std::min(p.value, 1024.0))}});
+          {.ts = p.ts, .anybody = true, .held = {.owner = pod.owner, .gpus = gpus}});
+      Follow(key, pod, gpus, p.ts, step);
     }
   }
+}
+
+void OwnerSeries::Follow(const std::string& key, const Pod& pod, int32_t gpus, Micros at,
+                         Micros step) {
+  PodRun& run = runs_[key];
+  if (at <= run.last) return;  // the end of the window before
+  const bool goes_on = run.last > 0 && run.held.gpus == gpus && run.held.node == pod.node &&
+                       at - run.last <= std::max(jobs::kMaxGap, 2 * run.step);
+  if (!goes_on) {
+    if (run.last > 0) ended_.push_back(std::move(run));
+    const OwnerLabels& owner = owners_[pod.owner];
+    run = {.held = {.ns = owner.ns, .pod = owner.pod, .node = pod.node, .gpus = gpus},
+           .first = at,
+           .last = at,
+           .step = step > 0 ? step : kUsualStep,
+           .is_new = true};
+    run.held.from = at - run.step / 2;
+  }
+  run.last = at;
+  run.is_new = true;
+}
+
+void OwnerSeries::SeeNode(const GpuPlace& place, int32_t gpus) {
+  for (const std::string& name : {place.node, place.host}) {
+    if (name.empty()) continue;
+    SeenNode& node = seen_nodes_[name];
+    node.name = place.node.empty() ? place.host : place.node;
+    node.gpus = std::max(node.gpus, gpus);
+  }
+}
+
+std::vector<PodHeld> OwnerSeries::TakePods() {
+  std::vector<PodHeld> out;
+  const auto give = [&](PodRun* run) {
+    if (!std::exchange(run->is_new, false)) return;
+    PodHeld held = run->held;
+    held.to = run->last + run->step / 2;
+    int32_t there = 0;
+    if (const auto capacity = capacity_.find(held.node); capacity != capacity_.end())
+      there = capacity->second;
+    if (const auto seen = seen_nodes_.find(held.node); seen != seen_nodes_.end()) {
+      there = std::max(there, seen->second.gpus);
+      held.node = seen->second.name;
+      if (held.gpus >= there) return;  // each of its GPUs says whose it is (At())
+    }
+    out.push_back(std::move(held));
+  };
+  for (PodRun& run : ended_) give(&run);
+  ended_.clear();
+  Micros newest = 0;
+  for (const auto& [key, run] : runs_) newest = std::max(newest, run.last);
+  for (auto it = runs_.begin(); it != runs_.end();) {
+    give(&it->second);
+    const Micros gap = std::max(jobs::kMaxGap, 2 * it->second.step);
+    it = newest - it->second.last > gap ? runs_.erase(it) : std::next(it);
+  }
+  seen_nodes_.clear();
+  return out;
 }
 
 void OwnerSeries::Clear() {

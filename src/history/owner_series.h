@@ -6,6 +6,9 @@
 // the two exporters are at times of their own: a sample of a GPU is that of whom the nearest look
 // shows, at most a step before it or half a step after it.
 //
+// Of a pod that has a part of its node's GPUs nobody says which these are: such a pod is an attempt
+// in the books instead (PodHeld), with the number of its GPUs.
+//
 // One thread.
 #pragma once
 
@@ -38,6 +41,13 @@ struct GpuPlace {
   int32_t gpus_of_node = 0;
 };
 
+// A pod that held GPUs of its node, and not all of them, or of a node of which no GPU is seen.
+struct PodHeld {
+  std::string ns, pod, node;  // node: as GPUs on it name it, where any are seen
+  int32_t gpus = 0;
+  Micros from = 0, to = 0;  // half a step around the looks at it
+};
+
 class OwnerSeries {
  public:
   // False: it is none of theirs.
@@ -51,6 +61,10 @@ class OwnerSeries {
 
   // Nobody is named: nothing to ask for.
   bool empty() const { return lines_.empty(); }
+  // So many whole GPUs are seen on a node, as `place` calls it; between Prepare() and TakePods().
+  void SeeNode(const GpuPlace& place, int32_t gpus);
+  // Those that this window showed, with the time since they began, also in windows before.
+  std::vector<PodHeld> TakePods();
   // Who had it, each once; none: nobody, or not known. Valid until the next call.
   const std::vector<const telemetry::OwnerLabels*>& At(const GpuPlace& gpu, Micros ts);
 
@@ -78,6 +92,12 @@ class OwnerSeries {
     std::map<Micros, std::map<std::string, double>> gpus;  // of each container
     std::map<Micros, double> running;
   };
+  // A pod while it runs with the same number of GPUs.
+  struct PodRun {
+    PodHeld held;
+    Micros first = 0, last = 0, step = 0;  // of looks
+    bool is_new = false;                   // this window showed something of it
+  };
   struct Metric;
   static const std::vector<Metric>& Metrics();
   static const Metric* Find(std::string_view name);
@@ -86,6 +106,7 @@ class OwnerSeries {
   void AddPod(const Metric& metric, const telemetry::MetricSeries& series);
   void AddCapacity(const telemetry::MetricSeries& series);
   void PlacePods();
+  void Follow(const std::string& key, const Pod& pod, int32_t gpus, Micros at, Micros step);
   void Extend(const Place& place, std::vector<Look> looks);
   uint32_t NumberOf(telemetry::OwnerLabels owner);
 
@@ -93,6 +114,13 @@ class OwnerSeries {
   std::map<Place, Timeline> kept_;   // the end of the last one
   std::map<std::string, Pod> pods_;
   std::map<std::string, int32_t> capacity_;  // GPUs of nodes
+  std::map<std::string, PodRun> runs_;       // as pods_
+  std::vector<PodRun> ended_;                // whose pod went on otherwise
+  struct SeenNode {
+    std::string name;
+    int32_t gpus = 0;
+  };
+  std::map<std::string, SeenNode> seen_nodes_;  // by node and by host
   std::vector<telemetry::OwnerLabels> owners_;
   std::map<std::tuple<std::string, std::string, std::string, std::string>, uint32_t> number_of_;
   std::vector<const telemetry::OwnerLabels*> answer_;

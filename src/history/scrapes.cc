@@ -168,6 +168,7 @@ void Scrapes::FindGpus(const Exporter& exporter, Stream* stream) {
   for (const auto& [key, gpu] : found)
     if (int32_t& count = on_node[gpu.place.node]; count >= 0) ++count;
   for (auto& [key, gpu] : found) {
+    if (const int32_t whole = on_node[gpu.place.node]; whole > 0) owners_.SeeNode(gpu.place, whole);
     if (gpu.owned) continue;
     gpu.place.gpus_of_node = std::max(0, on_node[gpu.place.node]);
     for (const size_t k : gpu.series)
@@ -295,6 +296,7 @@ void Scrapes::Drain(absl::FunctionRef<void(const Scrape&)> f) {
   }
   std::ranges::stable_sort(all, {}, [](const Next& next) { return next.moment.to; });
   for (const Next& next : all) Write(*next.exporter, next.moment, next.stream, f);
+  pods_ = owners_.TakePods();
   owners_.Settle();
   Clear();
 }

@@ -47,6 +47,8 @@ class Scrapes {
   // Calls f with every scrape, in order of time, and forgets them. What is added next is of a later
   // window.
   void Drain(absl::FunctionRef<void(const Scrape&)> f);
+  // Pods of that window whose GPUs nobody names; once.
+  std::vector<PodHeld> TakePods() { return std::exchange(pods_, {}); }
 
  private:
   struct Series {
@@ -83,7 +85,7 @@ class Scrapes {
   bool IsReplicaLabel(std::string_view label) const;
   // The scrapes of all replicas that speak, in order of time.
   static std::vector<std::pair<Moment, Stream*>> Spoken(Exporter* exporter);
-  static void FindGpus(const Exporter& exporter, Stream* stream);
+  void FindGpus(const Exporter& exporter, Stream* stream);
   void WriteOwners(Stream* stream, Micros ts);
   void Write(const Exporter& exporter, const Moment& moment, Stream* stream,
              absl::FunctionRef<void(const Scrape&)> f);
@@ -91,6 +93,7 @@ class Scrapes {
   const std::vector<std::string> replica_labels_;
   std::map<std::pair<std::string, std::string>, Exporter> exporters_;  // by job and instance
   OwnerSeries owners_;
+  std::vector<PodHeld> pods_;
   uint64_t samples_ = 0, unnamed_ = 0;
   std::string body_;  // of Write(), used again
 };

@@ -1,8 +1,11 @@
 #include "history/store_taker.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 
 namespace flopwatch::history {
@@ -49,6 +52,8 @@ StatusOr<std::unique_ptr<StoreTaker>> StoreTaker::Into(const TakerOptions& optio
   }
   FW_ASSIGN_OR_RETURN(taker->own_, ingest::IngestSide::Start(taker->OptionsOf(), &catalog, store));
   taker->pipeline_ = &taker->own_->pipeline;
+  taker->jobs_ = &taker->own_->jobs;
+  taker->books_ = &taker->own_->books;
   return taker;
 }
 
@@ -64,6 +69,8 @@ std::unique_ptr<StoreTaker> StoreTaker::Beside(const TakerOptions& options,
   pipeline.known = live->options.known;
   taker->shared_ = std::make_unique<ingest::BackfillSide>(pipeline, live);
   taker->pipeline_ = &taker->shared_->pipeline;
+  taker->jobs_ = &live->jobs;
+  taker->books_ = &live->books;
   return taker;
 }
 
@@ -96,6 +103,39 @@ Status StoreTaker::FindStored(Window window) {
   return absl::OkStatus();
 }
 
+// An attempt each. One that an import knew before, of this time or of the time just before it, goes
+// on.
+void StoreTaker::TellPods(const std::vector<PodHeld>& pods) {
+  if (pods.empty()) return;
+  Window all = {pods.front().from, pods.front().to};
+  for (const PodHeld& p : pods) all = {std::min(all.from, p.from), std::max(all.to, p.to)};
+  absl::flat_hash_map<std::string, std::vector<jobs::AttemptRecord>> known;
+  books_->ForEachAttempt(all.from - jobs::kMaxGap, all.to, [&](const jobs::AttemptRecord& a) {
+    if (a.cluster.empty()) known[a.job].push_back(a);
+  });
+  std::vector<jobs::AttemptRecord> attempts;
+  for (const PodHeld& p : pods) {
+    jobs::AttemptRecord attempt;
+    attempt.job = fmt::format("{}/{}", p.ns, p.pod);
+    // Where the GPUs' own labels name it, its intervals say what it held.
+    const auto job = jobs_->FindJobOf("", attempt.job);
+    if (job.has_value() && jobs_->GpusEver(job->id) > 0) continue;
+    attempt.start = p.from;
+    attempt.end = attempt.seen = p.to;
+    attempt.gpus = p.gpus;
+    attempt.nodes = p.node;
+    for (const jobs::AttemptRecord& a : known[attempt.job]) {
+      if (a.start == 0 || a.start > p.from || a.end < p.from - jobs::kMaxGap || a.gpus != p.gpus ||
+          a.nodes != p.node)
+        continue;
+      attempt.start = a.start;
+      attempt.end = std::max(attempt.end, a.end);
+    }
+    attempts.push_back(std::move(attempt));
+  }
+  books_->Tell(attempts);
+}
+
 StatusOr<Taken> StoreTaker::Take(Window window) {
   if (clock_ && window.to > clock_() - kLiveReach) {
     return InvalidArgument(
@@ -119,6 +159,7 @@ StatusOr<Taken> StoreTaker::Take(Window window) {
     for (const std::string& line : stats.examples)
       if (taken.examples.size() < kMostExamples) taken.examples.push_back(line);
   });
+  TellPods(scrapes_.TakePods());
   if (store_ != nullptr) {
     FW_RETURN_IF_ERROR(pipeline_->Flush());
     // Hours of the past are over: who opens the directory next finds files, not logs to replay.

@@ -51,6 +51,7 @@ class StoreTaker final : public Taker {
       : options_(options), store_(store), scrapes_(options.replica_labels) {}
   ingest::PipelineOptions OptionsOf();
   Status FindStored(store::Window window);
+  void TellPods(const std::vector<PodHeld>& pods);
 
   const TakerOptions options_;
   store::Store* const store_;
@@ -64,6 +65,9 @@ class StoreTaker final : public Taker {
   std::unique_ptr<ingest::IngestSide> own_;       // one of
   std::unique_ptr<ingest::BackfillSide> shared_;  // the two
   ingest::Pipeline* pipeline_ = nullptr;
+  // Of the ingest side that it is taken into.
+  jobs::JobIndex* jobs_ = nullptr;
+  jobs::Books* books_ = nullptr;
 };
 
 }  // namespace flopwatch::history

@@ -1,10 +1,12 @@
 // Whose a GPU was, by series of other exporters.
 #include "history/owner_series.h"
 
+#include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "history/scrapes.h"
+#include "jobs/job_index.h"
 
 namespace flopwatch::history {
 namespace {
@@ -13,6 +15,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Not;
+using ::testing::UnorderedElementsAre;
 
 constexpr Micros kSec = kMicrosPerSecond;
 
@@ -169,6 +172,38 @@ TEST_F(Pods, ANodeWhoseOtherGpusAreNotSeenHasThemAllTheSame) {
                        {{"node", "n1"}, {"resource", "nvidia_com_gpu"}}, Every30(0, 300, 8)));
   owners_.Prepare();
   EXPECT_THAT(Jobs(&owners_, Gpu(0), 100), IsEmpty());
+}
+
+// Which of its node's GPUs are its nobody says: the number counts.
+TEST_F(Pods, OneThatHasAPartOfItsNodeIsAnAttempt) {
+  const auto held = [](const PodHeld& p) {
+    return fmt::format("{}/{} {} of {} {:g}-{:g}", p.ns, p.pod, p.gpus, p.node, ToSeconds(p.from),
+                       ToSeconds(p.to));
+  };
+  const auto taken = [&] {
+    std::vector<std::string> out;
+    owners_.SeeNode(Gpu(0), 4);
+    for (const PodHeld& p : owners_.TakePods()) out.push_back(held(p));
+    owners_.Settle();
+    return out;
+  };
+  Pod("whole", "n1", 4, 0, 300, 0);
+  Pod("part", "10.0.0.1", 2, 30, 300, 90);
+  Pod("elsewhere", "n7", 8, 60, 120, 0);
+  owners_.Prepare();
+  EXPECT_THAT(taken(),
+              UnorderedElementsAre("ml/part 2 of n1 75-315", "ml/elsewhere 8 of n7 45-135"));
+  // The next window begins with the end of the last one; who has another number is another attempt.
+  Pod("part", "10.0.0.1", 2, 240, 450, 0);
+  Pod("part", "10.0.0.1", 1, 480, 600, 0);
+  owners_.Prepare();
+  EXPECT_THAT(taken(), ElementsAre("ml/part 2 of n1 75-465", "ml/part 1 of n1 465-615"));
+  // Not seen for longer than a gap: it was another one.
+  Pod("part", "10.0.0.1", 1, 900, 930, 0);
+  owners_.Prepare();
+  EXPECT_THAT(taken(), ElementsAre("ml/part 1 of n1 885-945"));
+  owners_.Prepare();
+  EXPECT_THAT(taken(), IsEmpty());
 }
 
 TEST_F(Pods, ContainersOfAPodAddUpOnceEach) {

@@ -122,6 +122,60 @@ TEST_F(TakerTest, TheSameAgainAddsNothing) {
   }
 }
 
+// A pod with two of its node's four GPUs, which no label names: the books count them, once, however
+// often and in whatever pieces it is imported.
+TEST_F(TakerTest, APodWithAPartOfItsNodeIsInTheBooks) {
+  const auto fill = [](Taker* taker, Micros hour) {
+    Fill(taker, hour, "then");
+    const auto add = [&](std::string_view name, double value,
+                         std::vector<std::pair<std::string_view, std::string_view>> labels) {
+      MetricSeries series;
+      series.name = name;
+      series.labels = std::move(labels);
+      for (Micros t = hour; t <= hour + kMicrosPerHour; t += 60 * kMicrosPerSecond)
+        series.points.push_back({t, value});
+      taker->Add(series);
+    };
+    add("kube_pod_container_resource_requests", 2,
+        {{"namespace", "ml"},
+         {"pod", "part"},
+         {"container", "main"},
+         {"node", "then"},
+         {"resource", "nvidia_com_gpu"}});
+    add("kube_pod_status_phase", 1, {{"namespace", "ml"}, {"pod", "part"}, {"phase", "Running"}});
+    add("kube_node_status_capacity", 4, {{"node", "then"}, {"resource", "nvidia_com_gpu"}});
+    return absl::OkStatus();
+  };
+  Intake intake(side_.get(), store_.get(), [this] { return now_; });
+  const auto take = [&](std::string session, bool first, Micros hour) {
+    const auto taken = intake.Take(
+        {.session = std::move(session), .first = first, .window = {hour, hour + kMicrosPerHour}},
+        [&](Taker* taker) { return fill(taker, hour); });
+    ASSERT_TRUE(taken.ok()) << taken.status();
+  };
+  const auto attempts = [&] { return store_->LoadDimensions().value().attempts; };
+  take("one", true, kThen);
+  ASSERT_EQ(attempts().size(), 1u);
+  const jobs::AttemptRecord a = attempts()[0];
+  EXPECT_EQ(a.job, "ml/part");
+  EXPECT_EQ(a.gpus, 2);
+  EXPECT_EQ(a.nodes, "then");
+  EXPECT_EQ(a.start, kThen - 30 * kMicrosPerSecond);
+  EXPECT_EQ(a.end, kThen + kMicrosPerHour + 30 * kMicrosPerSecond);
+  EXPECT_FALSE(a.placed);
+  take("one", false, kThen + kMicrosPerHour);
+  for (const char* session : {"again", "only the second hour"}) {
+    ASSERT_TRUE(intake.End("one").ok());
+    const bool whole = session == std::string("again");
+    if (whole) take(session, true, kThen);
+    take(session, !whole, kThen + kMicrosPerHour);
+    ASSERT_TRUE(intake.End(session).ok());
+    ASSERT_EQ(attempts().size(), 1u) << session;
+    EXPECT_EQ(attempts()[0].start, a.start) << session;
+    EXPECT_EQ(attempts()[0].end, a.end + kMicrosPerHour) << session;
+  }
+}
+
 TEST_F(TakerTest, OneAtATime) {
   Intake intake(side_.get(), store_.get(), [this] { return now_; });
   ASSERT_TRUE(Take(&intake, "one", true, kThen).ok());
