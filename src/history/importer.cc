@@ -23,6 +23,8 @@ using store::Window;
 // more, fits too. A server gives whole chunks, an hour or two of a series, whatever part of them a
 // window is: with short windows they are read and decoded again and again.
 constexpr double kUsualFill = 2.0 / 3;
+// So many times as long may the next one be; after one with nothing in it, a fleet may begin.
+constexpr double kMostGrowth = 8, kGrowthAfterNothing = 2;
 constexpr Micros kFirstSlice = 5 * kMicrosPerMinute, kLongestSlice = 6 * kMicrosPerHour;
 constexpr Micros kLook = 10 * kMicrosPerMinute;
 
@@ -268,8 +270,9 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
     if (options.progress)
       options.progress(
           {.all = all, .done = at, .samples = importer.samples(), .rows = importer.rows()});
+    const double fill = importer.last_fill();
     const double next = ToSeconds(slice.to - slice.from) *
-                        std::min(2.0, kUsualFill / std::max(importer.last_fill(), 1e-9));
+                        (fill > 0 ? std::min(kMostGrowth, kUsualFill / fill) : kGrowthAfterNothing);
     length = std::clamp(FloorTo(static_cast<Micros>(next * kMicrosPerSecond), kMicrosPerMinute),
                         kMicrosPerMinute, kLongestSlice);
   }

@@ -4,6 +4,7 @@
 #include <functional>
 
 #include "absl/container/flat_hash_map.h"
+#include "base/prefetch.h"
 #include "base/text.h"
 #include "ingest/origin.h"
 #include "telemetry/field.h"
@@ -213,7 +214,15 @@ void Scrapes::WriteOwners(Stream* stream, Micros ts) {
 void Scrapes::Write(const Exporter& exporter, const Moment& moment, Stream* stream,
                     absl::FunctionRef<void(const Scrape&)> f) {
   body_.clear();
-  for (Series& s : stream->series) {
+  // Exporters take turns, so that all of this one's is cold.
+  constexpr size_t kAhead = 6;
+  for (size_t k = 0; k < stream->series.size(); ++k) {
+    if (k + kAhead < stream->series.size()) {
+      const Series& ahead = stream->series[k + kAhead];
+      PrefetchToRead(ahead.points.data() + ahead.next, sizeof(MetricPoint));
+      PrefetchToRead(ahead.text.data(), ahead.text.size());
+    }
+    Series& s = stream->series[k];
     // Moments that another replica speaks for are passed over.
     while (s.next < s.points.size() && s.points[s.next].ts < moment.from) ++s.next;
     if (s.next == s.points.size() || s.points[s.next].ts > moment.to) continue;
