@@ -263,7 +263,6 @@ void OwnerSeries::Follow(const std::string& key, const Pod& pod, int32_t gpus, M
     if (run.last > 0) ended_.push_back(std::move(run));
     const OwnerLabels& owner = owners_[pod.owner];
     run = {.held = {.ns = owner.ns, .pod = owner.pod, .node = pod.node, .gpus = gpus},
-           .first = at,
            .last = at,
            .step = step > 0 ? step : kUsualStep,
            .is_new = true};

@@ -95,8 +95,8 @@ class OwnerSeries {
   // A pod while it runs with the same number of GPUs.
   struct PodRun {
     PodHeld held;
-    Micros first = 0, last = 0, step = 0;  // of looks
-    bool is_new = false;                   // this window showed something of it
+    Micros last = 0, step = 0;  // of looks
+    bool is_new = false;        // this window showed something of it
   };
   struct Metric;
   static const std::vector<Metric>& Metrics();

@@ -259,8 +259,9 @@ class JobIndex {
   // (most of a job's GPUs are). `stretches` are in order of time. Both are valid during the call,
   // in which no lock is held.
   void ForEachOwned(Micros from, Micros to, VisitOwned f) const;
-  // The same, kept, for a question that looks at it several times.
-  OwnedTimes Owned(Micros from, Micros to) const;
+  // The same, kept, for a question that looks at it several times; nullopt where it has more than
+  // `most` stretches.
+  std::optional<OwnedTimes> Owned(Micros from, Micros to, size_t most) const;
   // The same for one entity, all jobs, by time.
   std::vector<IntervalRecord> EntityIntervals(int32_t entity, Micros from, Micros to) const;
   // The number of entities with a remembered interval of the job: Intervals() of it looks at them.

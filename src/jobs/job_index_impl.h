@@ -232,7 +232,8 @@ struct JobIndex::Impl {
   bool HasInterval(int32_t job) const;
 
   // Adds who owned what in [from, to), without the entities that `skip`, called with the shard
-  // locked, takes; `after_run` is called without a lock after some at a time.
+  // locked, takes; `after_run` is called without a lock after some at a time, and false from it
+  // ends it.
   template <typename Skip, typename F>
   void CollectOwned(Micros from, Micros to, const StaticTimes& times, Skip&& skip, OwnedTimes* out,
                     F&& after_run);

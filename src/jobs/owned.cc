@@ -137,7 +137,7 @@ void JobIndex::Impl::CollectOwned(Micros from, Micros to, const StaticTimes& tim
           if (!parts.empty()) out->Add(EntityId(s, at), parts, jobs);
         }
       }
-      after_run();
+      if (!after_run()) return;
     }
   }
 }
@@ -150,14 +150,17 @@ void JobIndex::ForEachOwned(Micros from, Micros to, VisitOwned f) const {
       [&] {
         run.ForEach(f);
         run.clear();
+        return true;
       });
 }
 
-OwnedTimes JobIndex::Owned(Micros from, Micros to) const {
+std::optional<OwnedTimes> JobIndex::Owned(Micros from, Micros to, size_t most) const {
   const auto times = impl_->catalog.static_times().first;
-  OwnedTimes out;
+  std::optional<OwnedTimes> out(std::in_place);
   impl_->CollectOwned(
-      from, to, *times, [](const EntityState&) { return false; }, &out, [] {});
+      from, to, *times, [](const EntityState&) { return false; }, &*out,
+      [&] { return out->stretches() <= most; });
+  if (out->stretches() > most) out.reset();
   return out;
 }
 
@@ -189,6 +192,7 @@ std::vector<GpuSeconds> JobIndex::GpuSecondsByJob(Micros from, Micros to) const 
       seconds.Add(entities.size(), stretches);
     });
     run.clear();
+    return true;
   });
   for (const auto& [set, us] : steady_us) seconds.Add(us, impl_->catalog.SetMembers(set));
   return seconds.Sorted();

@@ -37,6 +37,7 @@ class OwnedTimes {
   };
   void Add(int32_t entity, absl::Span<const Part> parts, absl::Span<const int32_t> jobs);
   void clear();
+  size_t stretches() const { return parts_.size(); }
 
   // In the order in which they were added.
   void ForEach(VisitOwned f) const;

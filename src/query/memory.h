@@ -74,7 +74,8 @@ struct JobList {
   View view;
   std::vector<JobRow> rows;
   bool described = false;  // every row has its record
-  // Who held what in the view's window, of stored views: what the list was made of.
+  // Who held what in the view's window, of stored views: what the list was made of. Null where that
+  // is more than kMostHeldKept.
   std::shared_ptr<const jobs::OwnedTimes> held;
   // A static file named one of the jobs after its samples were stamped: the stamps miss it, and
   // only a join of the raw rows with the intervals finds them.
@@ -138,6 +139,10 @@ struct MemorySources {
   std::optional<LiveSources> live;  // absent offline
   std::vector<jobs::NodeRecord> inventory;  // the site's own list of hosts
 };
+
+// Stretches that a question keeps (28 bytes each): 100,000 GPUs of which no two are held alike, 40
+// jobs on each. Larger ones walk the intervals several times.
+inline constexpr size_t kMostHeldKept = 4'000'000;
 
 // The snapshots of a large fleet.
 enum class Snapshot : uint8_t { kDeployed, kJobsOfHour, kJobsNow, kGpus };

@@ -49,10 +49,12 @@ StatusOr<std::shared_ptr<const JobList>> Query::Jobs(const View& view, JobJoin j
   FW_ASSIGN_OR_RETURN(const std::vector<store::JobUsage> usages,
                       exact ? store_.UsageByJobExact(view.window) : store_.UsageByJob(view.window));
   const absl::flat_hash_map<int32_t, bool> running = memory_.RunningJobs();
+  std::shared_ptr<const jobs::OwnedTimes> held;
+  if (auto kept = memory_.jobs().Owned(view.window.from, view.window.to, kMostHeldKept))
+    held = std::make_shared<const jobs::OwnedTimes>(*std::move(kept));
   std::shared_ptr<JobList> list = memory_.ListOf(
       view, usages, [&](int32_t job, const store::UsageSums&) { return running.contains(job); },
-      std::make_shared<const jobs::OwnedTimes>(
-          memory_.jobs().Owned(view.window.from, view.window.to)));
+      std::move(held));
   if (!exact) return JoinedWhereLate(std::move(list), view.window);
   for (JobRow& row : list->rows) row.exact = true;
   return std::shared_ptr<const JobList>(std::move(list));

@@ -258,7 +258,10 @@ RC_GTEST_PROP(JobIndexProperty, OwnedByNeighboursIsOwnedByEach, ()) {
         for (const int32_t entity : entities) RC_ASSERT(seen.insert(entity).second);
       });
   RC_ASSERT(of_each == of_neighbours);
-  const OwnedTimes kept = index.Owned(At(from), At(to));
+  const OwnedTimes kept = index.Owned(At(from), At(to), 1'000'000).value();
+  const size_t stretches = kept.stretches();
+  RC_ASSERT(stretches == 0 || !index.Owned(At(from), At(to), stretches - 1).has_value());
+  RC_ASSERT(index.Owned(At(from), At(to), stretches).has_value());
   Seconds of_kept;
   kept.ForEach([&](absl::Span<const int32_t> entities, absl::Span<const OwnedStretch> stretches) {
     for (const OwnedStretch& s : stretches)
