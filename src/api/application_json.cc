@@ -23,8 +23,8 @@ constexpr std::string_view kSampleKeys[] = {"ts",          "step",        "span_
                                             "mfu_percent", "hfu_percent", "tokens_per_s_per_gpu"};
 constexpr std::string_view kClaimKeys[] = {
     "source",    "convention", "formula_version", "gpu",
-    "precision", "recompute",  "model_config",    "peak_tflops",
-    "gpus",      "seq_len",    "global_batch",    "training_flops_per_token"};
+    "precision", "recompute",  "model_config",    "commit",
+    "container_image", "peak_tflops", "gpus",      "seq_len",    "global_batch",    "training_flops_per_token"};
 
 class Reader {
  public:
@@ -134,17 +134,11 @@ class Reader {
 
   static Status SetClaim(std::string_view key, const Json& value, std::string_view at,
                          ApplicationClaim* claim) {
-    const std::pair<std::string_view, std::string*> texts[] = {
-        {"convention", &claim->convention},
-        {"formula_version", &claim->formula_version},
-        {"gpu", &claim->gpu},
-        {"precision", &claim->precision},
-        {"recompute", &claim->recompute}};
-    for (const auto& [name, to] : texts) {
-      if (name != key) continue;
+    for (const telemetry::ClaimText& t : telemetry::kClaimTexts) {
+      if (t.name != key || t.text == &ApplicationClaim::model_config) continue;
       if (!std::holds_alternative<std::string>(value.value_))
         return InvalidArgument("{}: is no text", at);
-      *to = value.text();
+      claim->*t.text = value.text();
       return absl::OkStatus();
     }
     if (key == "model_config") {
@@ -295,6 +289,7 @@ void WriteClaim(JsonWriter& json, const query::ClaimUsage& usage, const hardware
   json.Field("training_flops_per_token", c.training_flops_per_token);
   json.TextField("recompute", c.recompute);
   json.TextField("model_config", c.model_config);
+  json.TextField("commit", c.commit).TextField("container_image", c.container_image);
   WriteTimeOrNull(json, "first_seen", c.first_seen);
   WriteValues(json, usage, query::MfuOf(c, usage.sums, catalog, gpu_seen));
   json.EndObject();

@@ -322,6 +322,7 @@ void WriteGpu(JsonWriter& json, const query::Memory& memory, const GpuAnswer& an
   json.TextField("device", e.labels.device);
   json.TextField("pci_bus_id", e.labels.pci_bus_id);
   json.TextField("driver", e.labels.driver);
+  json.TextField("nvlink_domain", e.labels.nvlink_domain);
   json.TextField("mig_profile", e.labels.mig_profile);
   WriteIndex(json, "sm_count", e.sm_count, 1);
   const auto model = memory.registry().model(e.model);

@@ -149,6 +149,18 @@ StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels
   return target;
 }
 
+std::string_view NvlinkDomainOf(const ScrapeTarget& target) {
+  constexpr size_t kMaxBytes = 128;
+  for (const std::string_view name : {"nvlink_domain", "nvidia.com/gpu.clique"}) {
+    const auto label =
+        std::ranges::find(target.labels, name, &std::pair<std::string, std::string>::first);
+    if (label != target.labels.end() &&
+        FaultOfName(label->second, kMaxBytes) == NameFault::kNone)
+      return label->second;
+  }
+  return {};
+}
+
 Status AppendAddresses(const std::vector<std::string>& texts, const Labels& labels,
                        size_t max_targets, std::vector<ScrapeTarget>* out) {
   for (const std::string& text : texts) {

@@ -22,6 +22,10 @@ inline constexpr uint16_t kExporterPort = 9400;  // dcgm-exporter
 StatusOr<ScrapeTarget> MakeTarget(std::string_view address, const Labels& labels,
                                   uint16_t default_port);
 
+// The label nvlink_domain, or GPU feature discovery's nvidia.com/gpu.clique; "" = none, or one that
+// can be no name.
+std::string_view NvlinkDomainOf(const ScrapeTarget& target);
+
 // Addresses as people write them, where a range stands for many hosts and port 9400 is meant.
 Status AppendAddresses(const std::vector<std::string>& texts, const Labels& labels,
                        size_t max_targets, std::vector<ScrapeTarget>* out);

@@ -34,18 +34,16 @@ constexpr store::Window kAllTime = {946'684'800 * kMicrosPerSecond,
 std::pair<Micros, int64_t> KeyOf(const ApplicationSample& s) { return {s.ts, s.step.value_or(-1)}; }
 
 size_t BytesOf(const ApplicationClaim& c) {
-  return c.job.size() + c.convention.size() + c.formula_version.size() + c.gpu.size() +
-         c.precision.size() + c.recompute.size() + c.model_config.size() + sizeof c;
+  size_t bytes = c.job.size() + sizeof c;
+  for (const telemetry::ClaimText& t : telemetry::kClaimTexts) bytes += (c.*t.text).size();
+  return bytes;
 }
 
 // Whether `more` says everything `stored` says, and contradicts nothing.
 bool Completes(const ApplicationClaim& stored, const ApplicationClaim& more) {
   if (stored.job != more.job) return false;
-  for (auto text : {&ApplicationClaim::convention, &ApplicationClaim::formula_version,
-                    &ApplicationClaim::gpu, &ApplicationClaim::precision,
-                    &ApplicationClaim::recompute, &ApplicationClaim::model_config}) {
-    if (!(stored.*text).empty() && stored.*text != more.*text) return false;
-  }
+  for (const telemetry::ClaimText& t : telemetry::kClaimTexts)
+    if (!(stored.*t.text).empty() && stored.*t.text != more.*t.text) return false;
   const auto agrees = [](const auto& a, const auto& b) { return !a.has_value() || a == b; };
   return agrees(stored.peak_tflops, more.peak_tflops) && agrees(stored.gpus, more.gpus) &&
          agrees(stored.seq_len, more.seq_len) && agrees(stored.global_batch, more.global_batch) &&

@@ -74,6 +74,7 @@ bool MergeLabels(EntityLabels& known, const EntityLabels& said) {
   changed |= Merge(known.pci_bus_id, said.pci_bus_id);
   changed |= Merge(known.driver, said.driver);
   changed |= Merge(known.mig_profile, said.mig_profile);
+  changed |= Merge(known.nvlink_domain, said.nvlink_domain);
   if (said.index >= 0 && said.index != known.index) {
     known.index = said.index;
     changed = true;

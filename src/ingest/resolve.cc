@@ -13,7 +13,7 @@ using telemetry::DecodedRow;
 size_t TextOf(const DecodedRow& row) {
   const telemetry::EntityLabels& l = *row.labels;
   return row.key->uuid.size() + l.node.size() + l.model.size() + l.device.size() +
-         l.pci_bus_id.size() + l.driver.size() + l.mig_profile.size();
+         l.pci_bus_id.size() + l.driver.size() + l.mig_profile.size() + l.nvlink_domain.size();
 }
 
 }  // namespace
@@ -26,6 +26,7 @@ Resolver::Resolver(const PipelineOptions* options, Registry* registry, Claims* c
       jobs_(jobs),
       source_(source),
       node_(origin.node),
+      nvlink_domain_(origin.nvlink_domain),
       names_itself_(origin.kind != SourceKind::kExporter) {
   claims_->Know(source_, origin.Text());
 }
@@ -64,6 +65,7 @@ Resolver::Found Resolver::ResolveAnew(const DecodedRow& row, Micros ts, Newcomer
   if (believed) {
     telemetry::EntityLabels labels = *row.labels;
     if (model_refused) labels.model.clear();
+    if (labels.nvlink_domain.empty()) labels.nvlink_domain = nvlink_domain_;
     const auto described = registry_->Resolve(*row.key, labels, ts);
     if (!described.ok()) return Found::kNoRoom;
     entity = *described;

@@ -90,7 +90,7 @@ class Resolver {
   Claims* const claims_;
   jobs::JobIndex* const jobs_;
   const uint32_t source_;
-  const std::string node_;
+  const std::string node_, nvlink_domain_;
   Micros now_ = 0;
   const bool names_itself_;  // nobody but the source says on which node it runs
 };

@@ -318,6 +318,8 @@ class Comparer {
     differ("sequence_length", [](const FoundRun& f, std::set<std::string>* to) {
       if (f.place().seq_len > 0) to->insert(std::to_string(f.place().seq_len));
     });
+    differ("commit", place(&RunPlace::commit));
+    differ("container", place(&RunPlace::container_image));
     differ("recomputation", place(&RunPlace::recompute));
     differ("formula_version", place(&RunPlace::formula_version));
     differ("driver", list(&RunPlace::drivers));

@@ -201,6 +201,8 @@ class WorkflowGatherer {
       run.setting.precision = c->second.precision;
       where.formula_version = c->second.formula_version;
       where.recompute = c->second.recompute;
+      where.commit = c->second.commit;
+      where.container_image = c->second.container_image;
       where.seq_len = c->second.seq_len.value_or(0);
     }
   }
@@ -269,6 +271,8 @@ void AddOther(const std::vector<RunPlace>& places, const fleet::Regression& f,
       if (!(p.*member).empty()) to->insert(p.*member);
     };
   };
+  compare("commit", text(&RunPlace::commit));
+  compare("container", text(&RunPlace::container_image));
   compare("formula version", text(&RunPlace::formula_version));
   compare("recomputation", text(&RunPlace::recompute));
   compare("sequence length", [](const RunPlace& p, std::set<std::string>* to) {

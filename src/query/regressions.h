@@ -27,7 +27,8 @@ inline constexpr double kMostRunSteps = 300'000;
 // Where and with what a run ran: compared for what else changed.
 struct RunPlace {
   std::vector<std::string> nodes, drivers;  // each once, by the alphabet
-  std::string formula_version, recompute;   // of its application's claim
+  // Of its application's claim; "" = not said.
+  std::string commit, container_image, formula_version, recompute;
   int64_t seq_len = 0;                      // likewise; 0 = not said
 };
 

@@ -144,24 +144,32 @@ class Places {
   store::EntityRecord Gpu(int32_t entity) const {
     return memory_.registry().entity(entity).value_or(store::EntityRecord{});
   }
-  // A GPU whose node is not known is a node of its own.
-  int32_t NodeOf(int32_t entity) {
+  struct Place {
+    int32_t node = 0, domain = 0;
+  };
+  // A GPU whose node is not known is a node of its own; a node whose NVLink domain is not, a domain.
+  Place Of(int32_t entity) {
     // GPUs of a node mostly come one after another, and each with each of its jobs.
-    if (entity == last_) return last_node_;
+    if (entity == last_) return last_place_;
     last_ = entity;
-    return last_node_ = FindNode(entity);
+    return last_place_ = Find(entity);
   }
 
  private:
-  int32_t FindNode(int32_t entity) {
-    const std::string node = Gpu(entity).labels.node;
-    if (node.empty()) return -entity;
-    return nodes_.try_emplace(node, static_cast<int32_t>(nodes_.size())).first->second;
+  Place Find(int32_t entity) {
+    const telemetry::EntityLabels labels = Gpu(entity).labels;
+    const int32_t node = labels.node.empty() ? -entity : Number(labels.node);
+    // No node has a name with a line end in it.
+    return {node, labels.nvlink_domain.empty() ? node : Number("\n" + labels.nvlink_domain)};
+  }
+  int32_t Number(const std::string& name) {
+    return numbers_.try_emplace(name, static_cast<int32_t>(numbers_.size())).first->second;
   }
 
   const Memory& memory_;
-  absl::flat_hash_map<std::string, int32_t> nodes_;
-  int32_t last_ = 0, last_node_ = 0;
+  absl::flat_hash_map<std::string, int32_t> numbers_;
+  int32_t last_ = 0;
+  Place last_place_;
 };
 
 struct JobsOfWindow {
@@ -178,8 +186,9 @@ JobsOfWindow JobsOf(const WorkTable& table, Places* places) {
       out.ids.push_back(slot.job);
       out.jobs.emplace_back();
     }
-    const int32_t node = places->NodeOf(slot.entity);
-    out.jobs[it->second].ranks.push_back({slot.entity, node, node, slot.parts.data()});
+    const Places::Place place = places->Of(slot.entity);
+    out.jobs[it->second].ranks.push_back(
+        {slot.entity, place.node, place.domain, slot.parts.data()});
   }
   // Rows come in any order, answers do not.
   for (fleet::StragglerJob& job : out.jobs)

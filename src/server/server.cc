@@ -15,6 +15,7 @@
 #include "api/ui_assets.h"
 #include "base/log.h"
 #include "base/mutex.h"
+#include "discovery/target.h"
 #include "server/jobs_file.h"
 
 namespace flopwatch::server {
@@ -98,7 +99,10 @@ Status Server::Parts::Open() {
       net::Scraper::Start(
           options.scraper,
           [this](const net::ScrapeResult& r) {
-            ingest->pipeline.Ingest({r.info->url, r.info->node}, r.body, r.started, r.thread);
+            ingest->pipeline.Ingest({.name = r.info->url,
+                                 .node = r.info->node,
+                                 .nvlink_domain = discovery::NvlinkDomainOf(*r.info)},
+                                r.body, r.started, r.thread);
           },
           // Called after the first SetTargets(): `scraper` is set by then.
           [this](uint32_t target, int) { ingest->pipeline.Forget(scraper->Target(target).url); }));

@@ -49,7 +49,7 @@
 
 namespace flopwatch::store {
 
-inline constexpr int kSchemaVersion = 14;
+inline constexpr int kSchemaVersion = 15;
 
 // What the engine may take. It takes all of it within minutes, because it keeps the blocks that it
 // has read and written until there is no room for others: with what a server knows of 100,000 GPUs

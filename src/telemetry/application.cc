@@ -83,9 +83,8 @@ std::string ApplicationClaim::Content() const {
     out += v.has_value() ? fmt::format("={}", *v) : std::string("-");
   };
   out += fmt::format("{}", static_cast<int>(source));
-  for (const std::string* t :
-       {&job, &convention, &formula_version, &gpu, &precision, &recompute, &model_config})
-    text(*t);
+  text(job);
+  for (const ClaimText& t : kClaimTexts) text(this->*t.text);
   number(peak_tflops);
   number(gpus);
   number(seq_len);
@@ -123,11 +122,10 @@ bool ApplicationSample::empty() const {
 Status CheckClaim(const ApplicationClaim& claim) {
   if (claim.job.empty()) return Bad("job", "is empty: say whose numbers these are");
   FW_RETURN_IF_ERROR(CheckText("job", claim.job, kMaxJobKeyBytes));
-  FW_RETURN_IF_ERROR(CheckText("convention", claim.convention, kMaxClaimTextBytes));
-  FW_RETURN_IF_ERROR(CheckText("formula_version", claim.formula_version, kMaxClaimTextBytes));
-  FW_RETURN_IF_ERROR(CheckText("gpu", claim.gpu, kMaxClaimTextBytes));
-  FW_RETURN_IF_ERROR(CheckText("precision", claim.precision, kMaxClaimTextBytes));
-  FW_RETURN_IF_ERROR(CheckText("recompute", claim.recompute, kMaxClaimTextBytes));
+  for (const ClaimText& t : kClaimTexts) {
+    if (t.text != &ApplicationClaim::model_config)  // which has lines
+      FW_RETURN_IF_ERROR(CheckText(t.name, claim.*t.text, t.max_bytes));
+  }
   if (claim.model_config.size() > kMaxModelConfigBytes) {
     return Bad("model_config", fmt::format("{} bytes, at most {} are taken",
                                            claim.model_config.size(), kMaxModelConfigBytes));

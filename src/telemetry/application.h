@@ -40,6 +40,7 @@ std::optional<ApplicationSource> ParseApplicationSource(std::string_view name);
 inline constexpr size_t kMaxJobKeyBytes = 512;  // as jobs::Limits::max_key_bytes
 inline constexpr size_t kMaxClaimTextBytes = 128;
 inline constexpr size_t kMaxModelConfigBytes = 64 * 1024;
+inline constexpr size_t kMaxImageBytes = 512;  // a registry, a path and a digest
 
 struct ApplicationClaim {
   int32_t id = 0;         // store-wide; 0 = not given yet. Not part of the content
@@ -52,6 +53,8 @@ struct ApplicationClaim {
   std::string precision;              // "bf16", "fp8", ...; "" = not said
   std::string recompute;              // "none", "selective", "full"; "" = not said
   std::string model_config;           // JSON text of the model's configuration; "" = not said
+  std::string commit;                 // of the training code; "" = not said
+  std::string container_image;        // that it runs in; "" = not said
   std::optional<double> peak_tflops;  // per GPU: what the MFU was divided by
   std::optional<int64_t> gpus;
   std::optional<int64_t> seq_len;                  // tokens of one sequence, padding included
@@ -60,6 +63,23 @@ struct ApplicationClaim {
 
   // Equal text for equal content, different for different content.
   std::string Content() const;
+};
+
+// The texts of a claim beside its job, as the store and JSON name them, in the order of Content().
+struct ClaimText {
+  std::string_view name;
+  std::string ApplicationClaim::*text;
+  size_t max_bytes = kMaxClaimTextBytes;
+};
+inline constexpr ClaimText kClaimTexts[] = {
+    {"convention", &ApplicationClaim::convention},
+    {"formula_version", &ApplicationClaim::formula_version},
+    {"gpu", &ApplicationClaim::gpu},
+    {"precision", &ApplicationClaim::precision},
+    {"recompute", &ApplicationClaim::recompute},
+    {"model_config", &ApplicationClaim::model_config, kMaxModelConfigBytes},
+    {"commit", &ApplicationClaim::commit},
+    {"container_image", &ApplicationClaim::container_image, kMaxImageBytes},
 };
 
 // The numbers of a sample. Their order is stored nowhere (columns go by name); more may be added.

@@ -121,6 +121,14 @@ constexpr std::pair<std::string_view, ClaimMember> kClaimKeys[] = {
     {"precision", &ApplicationClaim::precision},
     {"recompute", &ApplicationClaim::recompute},
     {"model_config", &ApplicationClaim::model_config},
+    {"commit", &ApplicationClaim::commit},
+    {"git_commit", &ApplicationClaim::commit},
+    {"git_sha", &ApplicationClaim::commit},
+    {"commit_sha", &ApplicationClaim::commit},
+    {"vcs_ref_head_revision", &ApplicationClaim::commit},  // OpenTelemetry's name
+    {"container_image", &ApplicationClaim::container_image},
+    {"container_image_name", &ApplicationClaim::container_image},  // OpenTelemetry's name
+    {"image", &ApplicationClaim::container_image},                 // cAdvisor's
     {"peak_tflops", &ApplicationClaim::peak_tflops},
     {"gpu_peak_tflops", &ApplicationClaim::peak_tflops},
     {"gpus", &ApplicationClaim::gpus},

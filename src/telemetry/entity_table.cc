@@ -47,6 +47,7 @@ void MergeLabels(const EntityLabels& from, const std::string& default_node, Enti
   Merge(from.pci_bus_id, &into->pci_bus_id);
   Merge(from.driver, &into->driver);
   Merge(from.mig_profile, &into->mig_profile);
+  Merge(from.nvlink_domain, &into->nvlink_domain);
   if (from.index >= 0 && (into->index < 0 || from.index < into->index)) into->index = from.index;
 }
 

@@ -71,6 +71,9 @@ enum Label : uint8_t {
   kModelSeries,
   kPciBusId,
   kDriver,
+  kNvlinkDomain,
+  kFabricCluster,
+  kFabricClique,
   kHost,
   kHostWeak,
   kHpcJob,
@@ -109,6 +112,11 @@ constexpr LabelNames kLabelNames[] = {
     {kModelSeries, "card_series"},
     {kPciBusId, "pci_bus_id pcie_bus_id"},
     {kDriver, "dcgm_fi_driver_version dcgm_fi_system_driver_version driver_version"},
+    // GPU feature discovery's label of a node, as Prometheus and kube-state-metrics write it; then
+    // DCGM's fields of the type "label".
+    {kNvlinkDomain, "nvlink_domain nvidia_com_gpu_clique label_nvidia_com_gpu_clique"},
+    {kFabricCluster, "dcgm_fi_dev_fabric_cluster_uuid"},
+    {kFabricClique, "dcgm_fi_dev_fabric_clique_id"},
     {kHost, "hostname exported_hostname"},
     {kHostWeak, "node node_name nodename kubernetes_node"},
     {kHpcJob, "hpc_job job_id jobid slurm_job_id"},
@@ -236,6 +244,23 @@ std::string Description(std::string_view value, LabelFacts* facts) {
 std::string OwnerName(std::string_view value, LabelFacts* facts) {
   if (FaultOfName(value, kMaxNameBytes) == NameFault::kNone) return std::string(value);
   ++facts->refused_owner_labels;
+  return {};
+}
+
+// "CLUSTER-UUID.CLIQUE" where nobody gives it a name, as GPU feature discovery writes it. A GPU
+// without a fabric has a UUID of zeros.
+std::string NvlinkDomain(const RawLabels& raw, LabelFacts* facts) {
+  std::string domain(raw[kNvlinkDomain]);
+  const std::string_view cluster = raw[kFabricCluster];
+  if (domain.empty() && cluster.find_first_not_of("0-") != std::string_view::npos) {
+    const std::string_view clique = raw[kFabricClique];
+    domain = cluster;
+    domain += '.';
+    domain += clique.empty() ? "0" : clique;
+  }
+  if (domain.empty() || FaultOfName(domain, kMaxDescriptionBytes) == NameFault::kNone)
+    return domain;
+  ++facts->repaired_labels;  // with other bytes it would be another domain
   return {};
 }
 
@@ -541,6 +566,7 @@ LabelFacts Read(const SeriesText& series, Dialect dialect, const std::string& de
   facts.labels.pci_bus_id = Description(raw[kPciBusId], &facts);
   facts.labels.driver = Description(raw[kDriver], &facts);
   facts.labels.mig_profile = Description(raw[kInstanceProfile], &facts);
+  facts.labels.nvlink_domain = NvlinkDomain(raw, &facts);
   facts.labels.index = ParseSmallInt(raw[kIndex]).value_or(-1);
 
   const std::optional<int32_t> instance = ParseSmallInt(raw[kInstanceId]);

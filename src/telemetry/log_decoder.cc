@@ -281,13 +281,9 @@ ApplicationClaim LogDecoder::Claim() const {
   c.job = known.job;
   c.source = known.source != ApplicationSource::kUnknown ? known.source
                                                          : formats_.front().second->source();
-  for (auto text : {&ApplicationClaim::convention, &ApplicationClaim::formula_version,
-                    &ApplicationClaim::gpu, &ApplicationClaim::precision,
-                    &ApplicationClaim::recompute, &ApplicationClaim::model_config}) {
-    if (!(known.*text).empty()) c.*text = known.*text;
-    if ((c.*text).size() >
-        (text == &ApplicationClaim::model_config ? kMaxModelConfigBytes : kMaxClaimTextBytes))
-      (c.*text).clear();
+  for (const ClaimText& t : kClaimTexts) {
+    if (!(known.*t.text).empty()) c.*t.text = known.*t.text;
+    if ((c.*t.text).size() > t.max_bytes) (c.*t.text).clear();
   }
   if (c.convention.empty()) c.convention = formats_.front().second->convention();
   if (known.peak_tflops.has_value()) c.peak_tflops = known.peak_tflops;

@@ -36,6 +36,9 @@ struct EntityLabels {
   std::string pci_bus_id;
   std::string driver;
   std::string mig_profile;  // "1g.5gb"
+  // GPUs with the same name are joined by NVLink ("CLUSTER-UUID.CLIQUE", a rack's name); "" = not
+  // said: those of its node are.
+  std::string nvlink_domain;
   int32_t index = -1;       // gpu="0"
   bool operator==(const EntityLabels&) const = default;
 };

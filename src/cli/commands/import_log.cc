@@ -90,12 +90,8 @@ class Remote final : public Sink {
     };
     json.BeginObject();
     text("source", std::string(ApplicationSourceName(c.source)));
-    text("convention", c.convention);
-    text("formula_version", c.formula_version);
-    text("gpu", c.gpu);
-    text("precision", c.precision);
-    text("recompute", c.recompute);
-    text("model_config", c.model_config);
+    for (const telemetry::ClaimText& t : telemetry::kClaimTexts)
+      text(std::string(t.name), c.*t.text);
     number("peak_tflops", c.peak_tflops);
     number("gpus", c.gpus);
     number("seq_len", c.seq_len);
@@ -500,6 +496,8 @@ Args AddImportLog(Args app, Run* run) {
              "By which FLOPs were counted; default: the framework's");
   sub.Option("--formula-version TEXT", o->claim.formula_version,
              "Release or commit of the counter");
+  sub.Option("--commit TEXT", o->claim.commit, "Of the training code");
+  sub.Option("--container-image IMAGE", o->claim.container_image, "That it ran in");
   sub.Option("--flops-per-token N", o->flops_per_token, "Training FLOPs a token it counted")
       .Positive();
   sub.Option("--model CONFIG", o->model,

@@ -102,7 +102,8 @@ std::string ClaimsView() {
       "nullif(convention, '') AS convention, nullif(formula_version, '') AS formula_version, "
       "peak_tflops, nullif(gpu, '') AS gpu, nullif(precision, '') AS precision, gpus, seq_len, "
       "global_batch, training_flops_per_token, nullif(recompute, '') AS recompute, "
-      "nullif(model_config, '') AS model_config, first_seen, id AS claim FROM "
+      "nullif(model_config, '') AS model_config, nullif(commit, '') AS commit, "
+      "nullif(container_image, '') AS container_image, first_seen, id AS claim FROM "
       "dim.application_claims",
       source);
 }
@@ -123,6 +124,8 @@ void SetClaim(Appender& a, size_t r, const ApplicationClaim& claim) {
   SetOptional(a, 13, r, claim.seq_len);
   SetOptional(a, 14, r, claim.global_batch);
   SetOptional(a, 15, r, claim.training_flops_per_token);
+  a.SetText(16, r, claim.commit);
+  a.SetText(17, r, claim.container_image);
 }
 
 StatusOr<std::vector<ApplicationClaim>> LoadClaims(Connection* c) {
@@ -147,6 +150,8 @@ StatusOr<std::vector<ApplicationClaim>> LoadClaims(Connection* c) {
     if (!row.IsNull(12)) claim.seq_len = row.Int64(12);
     if (!row.IsNull(13)) claim.global_batch = row.Int64(13);
     if (!row.IsNull(14)) claim.training_flops_per_token = row.Double(14);
+    claim.commit = row.Text(15);
+    claim.container_image = row.Text(16);
   });
   return claims;
 }

@@ -29,12 +29,13 @@ std::string ClaimsView();
 // The columns of meta.application_claims beside seq.
 inline constexpr std::string_view kClaimNames =
     "id, first_seen, job, source, convention, formula_version, gpu, precision, recompute, "
-    "model_config, peak_tflops, gpus, seq_len, global_batch, training_flops_per_token";
+    "model_config, peak_tflops, gpus, seq_len, global_batch, training_flops_per_token, "
+    "commit, container_image";
 inline constexpr std::string_view kClaimColumns =
     "id INTEGER, first_seen TIMESTAMP, job VARCHAR, source UTINYINT, convention VARCHAR, "
     "formula_version VARCHAR, gpu VARCHAR, precision VARCHAR, recompute VARCHAR, model_config "
     "VARCHAR, peak_tflops DOUBLE, gpus BIGINT, seq_len BIGINT, global_batch BIGINT, "
-    "training_flops_per_token DOUBLE";
+    "training_flops_per_token DOUBLE, commit VARCHAR, container_image VARCHAR";
 // One record into row `r` of an appender of seq and these columns.
 void SetClaim(Appender& a, size_t r, const telemetry::ApplicationClaim& claim);
 StatusOr<std::vector<telemetry::ApplicationClaim>> LoadClaims(Connection* c);

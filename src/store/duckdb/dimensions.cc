@@ -25,7 +25,7 @@ struct LogSpec {
 constexpr LogSpec kLogs[] = {
     {"entities", "id",
      "id, kind, uuid, gpu_instance, node, model_name, device, pci_bus_id, driver, mig_profile, "
-     "gpu_index, parent, model, sm_count, first_seen, last_seen",
+     "gpu_index, parent, model, sm_count, first_seen, last_seen, nvlink_domain",
      true, true},
     {"models", "id", "id, name, tensor_clock_max_mhz, sm_count, tdp_w, half_rate, last_seen", true,
      true},
@@ -234,6 +234,7 @@ Status DimensionTables::PutEntities(Connection* c, absl::Span<const EntityRecord
     a.Data<int32_t>(14)[r] = e.sm_count;
     a.Data<int64_t>(15)[r] = e.first_seen;
     a.Data<int64_t>(16)[r] = e.last_seen;
+    a.SetText(17, r, e.labels.nvlink_domain);
   });
 }
 
@@ -665,6 +666,7 @@ StatusOr<store::Dimensions> DimensionTables::Load(Connection* c) {
       e.sm_count = static_cast<int32_t>(row.Int64(13));
       e.first_seen = row.Int64(14);
       e.last_seen = row.Int64(15);
+      e.labels.nvlink_domain = row.Text(16);
     });
   }
   {

@@ -120,6 +120,11 @@ const std::vector<Migration>& MetaMigrations() {
       {14,
        "which GPUs attempts held",
        {"ALTER TABLE {}.attempts ADD COLUMN IF NOT EXISTS gpu_list VARCHAR"}},
+      {15,
+       "code and container of claims, NVLink domains of GPUs",
+       {"ALTER TABLE {}.application_claims ADD COLUMN IF NOT EXISTS commit VARCHAR",
+        "ALTER TABLE {}.application_claims ADD COLUMN IF NOT EXISTS container_image VARCHAR",
+        "ALTER TABLE {}.entities ADD COLUMN IF NOT EXISTS nvlink_domain VARCHAR"}},
   };
   return kMigrations;
 }
