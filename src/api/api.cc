@@ -140,7 +140,7 @@ Api::Impl::Impl(ApiSources sources)
   AddFleetRoutes(&memory, &query, &table);
   AddSankeyRoutes(&query, sources.prices, &table);
   AddUsageRoutes(&query, sources.prices, &table);
-  AddAdviseRoutes(&query, sources.prices, &table);
+  AddAdviseRoutes(&query, sources.prices, traces, &table);
   AddIdleRoutes(&query, sources.prices, &table);
   AddStragglerRoutes(&query, &table);
   AddRegressionRoutes(&query, &table);

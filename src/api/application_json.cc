@@ -21,10 +21,20 @@ using enum telemetry::ApplicationField;
 
 constexpr std::string_view kSampleKeys[] = {"ts",          "step",        "span_s",
                                             "mfu_percent", "hfu_percent", "tokens_per_s_per_gpu"};
-constexpr std::string_view kClaimKeys[] = {
-    "source",    "convention", "formula_version", "gpu",
-    "precision", "recompute",  "model_config",    "commit",
-    "container_image", "peak_tflops", "gpus",      "seq_len",    "global_batch",    "training_flops_per_token"};
+constexpr std::string_view kClaimKeys[] = {"source",
+                                           "convention",
+                                           "formula_version",
+                                           "gpu",
+                                           "precision",
+                                           "recompute",
+                                           "model_config",
+                                           "commit",
+                                           "container_image",
+                                           "peak_tflops",
+                                           "gpus",
+                                           "seq_len",
+                                           "global_batch",
+                                           "training_flops_per_token"};
 
 class Reader {
  public:

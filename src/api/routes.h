@@ -51,8 +51,9 @@ void AddSankeyRoutes(const query::Query* query, const fleet::Prices* prices, Rou
 // none, and is never null.
 void AddUsageRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table);
 
-// routes_advise.cc: what to do first.
-void AddAdviseRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table);
+// routes_advise.cc: what to do first. `traces` null: nobody keeps any.
+void AddAdviseRoutes(const query::Query* query, const fleet::Prices* prices,
+                     const uploads::TraceLibrary* traces, RouteTable* table);
 // routes_idle.cc: GPU time that jobs held and did not use. `prices` as above.
 void AddIdleRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table);
 // routes_stragglers.cc: GPUs that hold their jobs back.

@@ -1,6 +1,8 @@
 // What to do first: at most ten actions, each with what it brings and its evidence.
 #include <fmt/format.h>
 
+#include <set>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -9,6 +11,8 @@
 #include "fleet/advice/words.h"
 #include "net/http.h"
 #include "query/advise.h"
+#include "uploads/trace_losses.h"
+#include "uploads/traces.h"
 
 namespace flopwatch::api {
 namespace {
@@ -16,11 +20,18 @@ namespace {
 constexpr Integer kMostActions("limit", 1, static_cast<int64_t>(fleet::kMostActions),
                                static_cast<int64_t>(fleet::kMostActions), "Actions at most.");
 
+// Traces whose findings one answer reads, the newest of each job.
+constexpr size_t kMostTraces = 200;
+
 // The list that shows more of it.
 std::string LinkOf(const fleet::Action& action, store::Window window) {
   const auto path = [&](std::string_view of) {
     return fmt::format("/api/v1/{}from={}&to={}", of, FormatTime(window.from),
                        FormatTime(window.to));
+  };
+  const auto traces_of = [](const fleet::Action& of) {
+    return of.jobs == 1 ? fmt::format("/api/v1/traces?job={}", net::PercentEncode(of.job_keys[0]))
+                        : std::string("/api/v1/traces");
   };
   switch (action.cause) {
     case fleet::ActionCause::kIdleHeld:
@@ -31,6 +42,8 @@ std::string LinkOf(const fleet::Action& action, store::Window window) {
       return path(fmt::format("regressions?workflow={}&", net::PercentEncode(action.subject)));
     case fleet::ActionCause::kStraggler:
       return path("stragglers?");
+    case fleet::ActionCause::kTrace:
+      return traces_of(action);
     case fleet::ActionCause::kBelowPeers:
       return path(fmt::format("jobs?workflow={}&", net::PercentEncode(action.subject)));
     case fleet::ActionCause::kHostsOut:
@@ -54,6 +67,7 @@ void WriteAction(JsonWriter& json, const fleet::Action& a, double allocated_s,
   json.BeginObject().Field("action", fleet::ActionText(a));
   json.Field("cause", fleet::kActionCauseNames[static_cast<size_t>(a.cause)]);
   json.TextField("subject", a.subject).Field("gpu_seconds", a.gpu_seconds);
+  json.Field("at_most", fleet::IsAtMost(a.cause));
   json.Field("of_allocated",
              a.gpu_seconds ? query::MeanOf(*a.gpu_seconds, allocated_s) : std::nullopt);
   json.Field("money", a.money);
@@ -69,12 +83,45 @@ void WriteAction(JsonWriter& json, const fleet::Action& a, double allocated_s,
   json.Field("link", LinkOf(a, window)).EndObject();
 }
 
+// The newest analysed trace of each job.
+std::vector<query::TracedJob> TracedIn(const uploads::TraceLibrary& traces,
+                                       absl::FunctionRef<bool(const std::string&)> is_wanted) {
+  std::vector<query::TracedJob> out;
+  std::set<std::string> seen;
+  for (const uploads::TraceRecord& r : traces.List()) {
+    if (out.size() >= kMostTraces) break;
+    if (r.state != uploads::TraceState::kReady || r.job.empty() || seen.contains(r.job) ||
+        !is_wanted(r.job))
+      continue;
+    // One that was deleted meanwhile, or cannot be read, takes nothing from the others.
+    const auto findings = traces.Answer(r.id, "findings.json");
+    if (!findings.ok()) continue;
+    const auto losses = uploads::ReadTraceLosses(*findings);
+    if (!losses.ok()) continue;
+    seen.insert(r.job);
+    query::TracedJob& job = out.emplace_back();
+    job.job = r.job;
+    job.trace = r.id;
+    job.taken = r.created;
+    job.ranks = losses->ranks;
+    job.share = losses->share;
+    for (const auto& part : losses->parts) job.findings.emplace_back(part.title, part.share);
+  }
+  return out;
+}
+
 Result AdviseOverWindow(const query::Query& query, const fleet::Prices& prices,
-                        const Arguments& args) {
+                        const uploads::TraceLibrary* traces, const Arguments& args) {
   FW_ASSIGN_OR_RETURN(const store::Window asked, args.Window());
+  query::TracedJobs traced;
+  if (traces != nullptr) {
+    traced = [traces](absl::FunctionRef<bool(const std::string&)> is_wanted) {
+      return TracedIn(*traces, is_wanted);
+    };
+  }
   FW_ASSIGN_OR_RETURN(
       const query::AdviseAnswer answer,
-      query::AdviseOn(query, asked, prices, static_cast<size_t>(args[kMostActions])));
+      query::AdviseOn(query, asked, prices, static_cast<size_t>(args[kMostActions]), traced));
   std::string body;
   JsonWriter json(&body);
   json.BeginObject();
@@ -92,15 +139,17 @@ Result AdviseOverWindow(const query::Query& query, const fleet::Prices& prices,
 
 }  // namespace
 
-void AddAdviseRoutes(const query::Query* query, const fleet::Prices* prices, RouteTable* table) {
+void AddAdviseRoutes(const query::Query* query, const fleet::Prices* prices,
+                     const uploads::TraceLibrary* traces, RouteTable* table) {
   table->Add(
       Slow(Get(
           "/api/v1/advise", "getAdvice",
           "What to do first: at most ten actions, each with the GPU-seconds and the money that it "
           "brings, what that is reckoned from, and its evidence; no GPU-second stands in two",
           {&kFrom, &kTo, &kMostActions}, {Ok("Advice"), BadParameter()})),
-      {},
-      [query, prices](const Call& call) { return AdviseOverWindow(*query, *prices, call.args); });
+      {}, [query, prices, traces](const Call& call) {
+        return AdviseOverWindow(*query, *prices, traces, call.args);
+      });
 }
 
 }  // namespace flopwatch::api

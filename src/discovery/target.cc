@@ -154,8 +154,7 @@ std::string_view NvlinkDomainOf(const ScrapeTarget& target) {
   for (const std::string_view name : {"nvlink_domain", "nvidia.com/gpu.clique"}) {
     const auto label =
         std::ranges::find(target.labels, name, &std::pair<std::string, std::string>::first);
-    if (label != target.labels.end() &&
-        FaultOfName(label->second, kMaxBytes) == NameFault::kNone)
+    if (label != target.labels.end() && FaultOfName(label->second, kMaxBytes) == NameFault::kNone)
       return label->second;
   }
   return {};

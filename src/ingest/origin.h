@@ -32,10 +32,10 @@ struct Origin {
   std::string_view name;
   std::string_view node;  // its host, where labels do not name one
   SourceKind kind = SourceKind::kExporter;
-  std::string_view nvlink_domain = {};  // of its GPUs, where labels do not name one
   // Whose budget new things are on (budget.h): SenderOf() who sent the body. Empty for what is
   // scraped, which has its own.
   std::string_view sender = {};
+  std::string_view nvlink_domain = {};  // of its GPUs, where labels do not name one
 
   // The name by which people and the store know it; two origins of one text are one source.
   std::string Text() const {

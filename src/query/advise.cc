@@ -40,12 +40,13 @@ class Adviser {
   Adviser(const Query& query, const fleet::Prices& prices, View view)
       : query_(query), memory_(query.memory()), prices_(prices), view_(view) {}
 
-  StatusOr<AdviseAnswer> Advise(size_t most) {
+  StatusOr<AdviseAnswer> Advise(size_t most, const TracedJobs& traced) {
     FW_RETURN_IF_ERROR(CollectJobs());
     ClaimWithoutMfu();
     NoteIfNot("idle-held time", ClaimIdle());
     NoteIfNot("regressions", ClaimRegressions());
     NoteIfNot("stragglers", ClaimStragglers());
+    if (traced) ClaimTraced(traced);
     ClaimPeers();
     NoteIfNot("workflows that grow", ClaimGrowing());
     NoteIfNot("hosts that are out", ClaimHosts());
@@ -309,6 +310,25 @@ class Adviser {
     return std::log(*ofu);
   }
 
+  void ClaimTraced(const TracedJobs& traced) {
+    const auto is_ours = [&](const std::string& key) { return JobOf(key).has_value(); };
+    for (const TracedJob& t : traced(is_ours)) {
+      const auto job = JobOf(t.job);
+      if (!job || !(t.share > 0)) continue;
+      const std::string& workflow = jobs_[*job].workflow;
+      LossClaim& claim = Add(ActionCause::kTrace, workflow.empty() ? "job " + t.job : workflow, job,
+                             LossClaim::Of::kShareOfRest, t.share);
+      claim.evidence = fmt::format(
+          "job {}: its trace {} of {} ({}) shows up to {:.1f} % of its steps lost:", t.job, t.trace,
+          FormatTime(t.taken), t.ranks == 1 ? "1 rank" : fmt::format("{} ranks", t.ranks),
+          100 * t.share);
+      for (size_t k = 0; k < std::min(t.findings.size(), kFindingsSaid); ++k) {
+        claim.evidence += fmt::format("{} {} ({:.1f} %)", k == 0 ? "" : ";", t.findings[k].first,
+                                      100 * t.findings[k].second);
+      }
+    }
+  }
+
   // Runs of one workflow on as many GPUs of one model.
   using PeerKey = std::tuple<std::string, std::string, int64_t>;
   std::map<PeerKey, std::vector<fleet::PeerRun>> PeerGroups() const {
@@ -437,6 +457,7 @@ class Adviser {
     claim.evidence = std::move(evidence);
   }
 
+  static constexpr size_t kFindingsSaid = 3;
   static constexpr double kLeastShareWithoutMfu = 0.05;
   static constexpr int64_t kFewestRunsOfGrowth = 3;
 
@@ -456,9 +477,10 @@ class Adviser {
 }  // namespace
 
 StatusOr<AdviseAnswer> AdviseOn(const Query& query, store::Window asked,
-                                const fleet::Prices& prices, size_t most) {
+                                const fleet::Prices& prices, size_t most,
+                                const TracedJobs& traced) {
   FW_RETURN_IF_ERROR(query.memory().ready());
-  return Adviser(query, prices, query.Resolve(asked)).Advise(most);
+  return Adviser(query, prices, query.Resolve(asked)).Advise(most, traced);
 }
 
 }  // namespace flopwatch::query

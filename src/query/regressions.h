@@ -29,7 +29,7 @@ struct RunPlace {
   std::vector<std::string> nodes, drivers;  // each once, by the alphabet
   // Of its application's claim; "" = not said.
   std::string commit, container_image, formula_version, recompute;
-  int64_t seq_len = 0;                      // likewise; 0 = not said
+  int64_t seq_len = 0;  // likewise; 0 = not said
 };
 
 struct WorkflowSet {

@@ -147,7 +147,8 @@ class Places {
   struct Place {
     int32_t node = 0, domain = 0;
   };
-  // A GPU whose node is not known is a node of its own; a node whose NVLink domain is not, a domain.
+  // A GPU whose node is not known is a node of its own; a node whose NVLink domain is not known, a
+  // domain.
   Place Of(int32_t entity) {
     // GPUs of a node mostly come one after another, and each with each of its jobs.
     if (entity == last_) return last_place_;

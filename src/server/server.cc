@@ -100,9 +100,9 @@ Status Server::Parts::Open() {
           options.scraper,
           [this](const net::ScrapeResult& r) {
             ingest->pipeline.Ingest({.name = r.info->url,
-                                 .node = r.info->node,
-                                 .nvlink_domain = discovery::NvlinkDomainOf(*r.info)},
-                                r.body, r.started, r.thread);
+                                     .node = r.info->node,
+                                     .nvlink_domain = discovery::NvlinkDomainOf(*r.info)},
+                                    r.body, r.started, r.thread);
           },
           // Called after the first SetTargets(): `scraper` is set by then.
           [this](uint32_t target, int) { ingest->pipeline.Forget(scraper->Target(target).url); }));

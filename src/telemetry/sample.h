@@ -39,7 +39,7 @@ struct EntityLabels {
   // GPUs with the same name are joined by NVLink ("CLUSTER-UUID.CLIQUE", a rack's name); "" = not
   // said: those of its node are.
   std::string nvlink_domain;
-  int32_t index = -1;       // gpu="0"
+  int32_t index = -1;  // gpu="0"
   bool operator==(const EntityLabels&) const = default;
 };
 

@@ -275,7 +275,8 @@ TEST_F(ApplicationApiTest, AReportComesBackInTheAnswers) {
   const auto outcome =
       PostJson("/api/v1/jobs/100/mfu",
                fmt::format(
-                   R"({{"convention":"megatron","formula_version":"a4008d0f","precision":"bf16",
+                   R"({{"convention":"megatron","formula_version":"a4008d0f","commit":"9fceb02",
+          "container_image":"train:1.2","precision":"bf16",
           "gpus":2,"recompute":"none","model_config":{{"hidden_size":4096}},
           "samples":[{{"ts":"{}","step":10,"tflops_per_gpu":100,"loss":2.5,"span_s":60}},
           {{"ts":"{}","step":20,"tflops_per_gpu":130,"loss":2.25,"span_s":30,
@@ -298,6 +299,8 @@ TEST_F(ApplicationApiTest, AReportComesBackInTheAnswers) {
   EXPECT_EQ(Number(answer, "/application/covered_s"), 90);
   EXPECT_EQ(Text(answer, "/claims/0/model_config"), R"({"hidden_size":4096})");
   EXPECT_EQ(Text(answer, "/claims/0/formula_version"), "a4008d0f");
+  EXPECT_EQ(Text(answer, "/claims/0/commit"), "9fceb02");
+  EXPECT_EQ(Text(answer, "/claims/0/container_image"), "train:1.2");
   EXPECT_EQ(answer.at_pointer("/series/ts").as_array().size(), 2u);
   EXPECT_EQ(Text(Json("/api/v1/jobs/100/application?from=now-45s"), "/reason"),
             "nothing_in_window");

@@ -3,6 +3,8 @@
 #include <gtest/gtest.h>
 
 #include <boost/json.hpp>
+#include <map>
+#include <string>
 
 #include "fixtures/api_fixture.h"
 
@@ -54,6 +56,25 @@ TEST_F(RegressionRoutesTest, TwoJobsAreComparedFigureByFigure) {
   EXPECT_TRUE(seen);
   EXPECT_FALSE(v.at("differences").as_array().empty());  // other users, other numbers of GPUs
   EXPECT_FALSE(v.at("notes").as_array().empty());
+}
+
+TEST_F(RegressionRoutesTest, CodeAndContainerAreSaidToDiffer) {
+  for (const auto& [job, id] : {std::pair("100", 1), std::pair("200", 2)}) {
+    telemetry::ApplicationClaim claim;
+    claim.id = id;
+    claim.job = job;
+    claim.commit = id == 1 ? "9fceb02" : "4b825dc";
+    claim.container_image = "train:1.2";
+    fake_.claims[id] = claim;
+  }
+  const auto v = Json("/api/v1/compare?a=100&b=200");
+  std::map<std::string, std::string> differences;
+  for (const auto& d : v.at("differences").as_array())
+    differences[std::string(d.at("what").as_string())] = boost::json::serialize(d);
+  ASSERT_TRUE(differences.contains("commit")) << boost::json::serialize(v.at("differences"));
+  EXPECT_NE(differences["commit"].find("9fceb02"), std::string::npos);
+  EXPECT_NE(differences["commit"].find("4b825dc"), std::string::npos);
+  EXPECT_FALSE(differences.contains("container"));
 }
 
 TEST_F(RegressionRoutesTest, WindowsAreComparedAndWrongSidesAreRefused) {

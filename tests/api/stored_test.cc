@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "fixtures/api_fixture.h"
+#include "uploads/traces.h"
 
 namespace flopwatch::api {
 namespace {
@@ -104,6 +105,50 @@ TEST_F(StoredTest, MemoryAndRollupsAgree) {
     EXPECT_EQ(Number(a, "/usage/gpus"), Number(b, "/usage/gpus"));
     EXPECT_NEAR(Number(a, "/usage/ofu"), Number(c, "/usage/ofu"), 1e-6);
   }
+}
+
+// A trace of job 100 whose one rank computes for 30 us and communicates for 70.
+TEST_F(StoredTest, WhatATraceShowsIsAnAction) {
+  ASSERT_TRUE(ingest_->pipeline.Flush().ok());
+  uploads::TraceLibraryOptions options;
+  options.directory = (directory_ / "traces").string();
+  options.min_free_disk_bytes = 0;
+  options.clock = [this] { return now_; };
+  auto opened = uploads::TraceLibrary::Open(options);
+  ASSERT_TRUE(opened.ok()) << opened.status();
+  for (const char* job : {"100", "999"}) {  // of the second nobody has heard
+    const auto upload = (*opened)->Begin({.name = "rank0.json", .job = job});
+    ASSERT_TRUE(upload.ok()) << upload.status();
+    ASSERT_TRUE(
+        (*upload)
+            ->Write(
+                R"json({"distributedInfo":{"rank":0,"world_size":2},"traceEvents":[
+        {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":0,"dur":30,
+        "args":{"device":0,"stream":7,"correlation":1}},
+        {"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevComm*)",
+        "pid":0,"tid":9,"ts":30,"dur":70,"args":{"device":0,"stream":9,"correlation":2}}]})json")
+            .ok());
+    const auto filed = (*opened)->Finish(upload->get());
+    ASSERT_TRUE(filed.ok()) << filed.status();
+    const auto done = (*opened)->WaitFor(filed->id, 60 * kSecond);
+    ASSERT_TRUE(done.ok() && done->state == uploads::TraceState::kReady);
+  }
+  ApiSources parts;
+  parts.traces = opened->get();
+  MakeApi(std::move(parts));
+  const auto advice = Json("/api/v1/advise?from=2026-09-21T14:20:00Z");
+  int seen = 0;
+  for (const auto& a : advice.at("actions").as_array()) {
+    if (a.at("cause").as_string() != "trace") continue;
+    ++seen;
+    EXPECT_EQ(Text(a, "/subject"), "job 100");
+    EXPECT_EQ(Text(a, "/link"), "/api/v1/traces?job=100");
+    EXPECT_TRUE(a.at("at_most").as_bool());
+    // It has two GPUs for 24 minutes and five seconds.
+    EXPECT_NEAR(Number(a, "/gpu_seconds"), .7 * 2 * 1445, 10) << boost::json::serialize(a);
+  }
+  EXPECT_EQ(seen, 1) << boost::json::serialize(advice);
+  api_.reset();
 }
 
 // The time in which an exporter answers and says nothing new is told, and is not time without

@@ -8,6 +8,7 @@
 #include "fixtures/api_fixture.h"
 #include "fixtures/json_schema.h"
 #include "net/http.h"
+#include "uploads/trace_losses.h"
 #include "uploads/traces.h"
 
 namespace flopwatch::api {
@@ -82,6 +83,30 @@ class TraceLibraryTest : public ApiTest {
   std::atomic<Micros> clock_{kStart};
   std::unique_ptr<TraceLibrary> library_;
 };
+
+// By hand: two ranks of 100 and 300 us; a quarter of the first and a third of the second are
+// 25 + 100 of 400 us, and a tenth of the first 10.
+TEST(TraceLossesTest, SharesAreOfTheGpuTimeOfAllRanks) {
+  const auto losses = uploads::ReadTraceLosses(
+      R"({"findings":[{"title":"tiny","by_rank":[{"rank":0,"claimed_pct":10}]},
+      {"title":"gc","by_rank":[{"rank":0,"claimed_pct":25},{"rank":1,"claimed_pct":33.333333333},
+      {"rank":9,"claimed_pct":50}]},
+      {"title":"worth knowing","by_rank":[{"rank":0,"claimed_pct":0}]}],
+      "ledger":[{"rank":0,"step_us":100},{"rank":1,"step_us":300}]})");
+  ASSERT_TRUE(losses.ok()) << losses.status();
+  EXPECT_EQ(losses->ranks, 2u);
+  ASSERT_EQ(losses->parts.size(), 2u);
+  EXPECT_EQ(losses->parts[0].title, "gc");
+  EXPECT_NEAR(losses->parts[0].share, 125. / 400, 1e-9);
+  EXPECT_NEAR(losses->parts[1].share, 10. / 400, 1e-9);
+  EXPECT_NEAR(losses->share, 135. / 400, 1e-9);
+  EXPECT_FALSE(uploads::ReadTraceLosses("[]").ok());
+  EXPECT_FALSE(uploads::ReadTraceLosses("{").ok());
+  const auto none = uploads::ReadTraceLosses(R"({"findings":[],"ledger":[]})");
+  ASSERT_TRUE(none.ok());
+  EXPECT_EQ(none->ranks, 0u);
+  EXPECT_EQ(none->share, 0);
+}
 
 TEST_F(TraceLibraryTest, AnUploadIsAnalysedAndAnswered) {
   Open();

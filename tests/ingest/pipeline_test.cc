@@ -69,6 +69,19 @@ TEST_F(PipelineTest, ASourceIsKnownByTheTextOfItsOrigin) {
                                              "push:gpu1:9400/remote_write"}));
 }
 
+TEST_F(PipelineTest, ADomainIsTheTargetsWhereTheExporterNamesNone) {
+  const Origin rack = {.name = "gpu1:9400", .node = "gpu1", .nvlink_domain = "rack7"};
+  const std::string body =
+      "DCGM_FI_DEV_SM_CLOCK{gpu=\"0\",UUID=\"A\"} 1980\n"
+      "DCGM_FI_DEV_SM_CLOCK{gpu=\"1\",UUID=\"B\",nvlink_domain=\"its own\"} 1980\n";
+  ingest_->pipeline.Ingest(rack, body, kMinute, 0);
+  const auto domain = [&](std::string_view uuid) {
+    return ingest_->registry.entity(ingest_->registry.FindEntity(uuid))->labels.nvlink_domain;
+  };
+  EXPECT_EQ(domain("A"), "rack7");
+  EXPECT_EQ(domain("B"), "its own");
+}
+
 TEST_F(PipelineTest, TwoJobsOnOneGpuAreOneRowAndHalfEach) {
   const auto body = [](double t) {
     Body b;

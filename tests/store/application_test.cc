@@ -26,6 +26,8 @@ ApplicationClaim Claim(int32_t id, std::string job) {
   c.precision = "bf16";
   c.recompute = "selective";
   c.model_config = R"({"hidden_size": 4096})";
+  c.commit = "9fceb02";
+  c.container_image = "images.example/train@sha256:0123";
   c.peak_tflops = 989.4;
   c.gpus = 64;
   c.seq_len = 8192;

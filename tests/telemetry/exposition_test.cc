@@ -290,6 +290,29 @@ TEST_F(ExpositionTest, OpenMetrics) {
 
 // --- whose is it ---
 
+TEST_F(ExpositionTest, NvlinkDomains) {
+  const Plain p =
+      Decode(R"(DCGM_FI_DEV_SM_CLOCK{gpu="0",UUID="A",nvidia_com_gpu_clique="3f7c.7"} 1980)"
+             "\n"
+             R"(DCGM_FI_DEV_SM_CLOCK{gpu="1",UUID="B",)"
+             R"(DCGM_FI_DEV_FABRIC_CLUSTER_UUID="3f7c",DCGM_FI_DEV_FABRIC_CLIQUE_ID="7"} 1980)"
+             "\n"
+             R"(DCGM_FI_DEV_SM_CLOCK{gpu="2",UUID="C",)"
+             R"(DCGM_FI_DEV_FABRIC_CLUSTER_UUID="3f7c"} 1980)"
+             "\n"
+             // A GPU without a fabric, as NVML says it.
+             R"(DCGM_FI_DEV_SM_CLOCK{gpu="3",UUID="D",)"
+             R"(DCGM_FI_DEV_FABRIC_CLUSTER_UUID="00000000-0000-0000-0000-000000000000",)"
+             R"(DCGM_FI_DEV_FABRIC_CLIQUE_ID="0"} 1980)"
+             "\n"
+             "DCGM_FI_DEV_SM_CLOCK{gpu=\"4\",UUID=\"E\",nvlink_domain=\"a\x01b\"} 1980\n");
+  EXPECT_EQ(p.rows.at("A").labels.nvlink_domain, "3f7c.7");
+  EXPECT_EQ(p.rows.at("B").labels.nvlink_domain, "3f7c.7");
+  EXPECT_EQ(p.rows.at("C").labels.nvlink_domain, "3f7c.0");
+  EXPECT_EQ(p.rows.at("D").labels.nvlink_domain, "");
+  EXPECT_EQ(p.rows.at("E").labels.nvlink_domain, "");  // no text that can name anything
+}
+
 TEST_F(ExpositionTest, SpellingsOfLabels) {
   const Plain p = Decode(
       R"(DCGM_FI_DEV_SM_CLOCK{gpu="3",uuid="A",pci_bus_id="00000000:5D:00.0",device="nvidia3",)"

@@ -11,6 +11,10 @@ function behind(a: Action): string | null {
   switch (a.cause) {
     case 'idle_held':
       return link('/jobs', { sort: 'allocated_idle', user: a.subject });
+    case 'trace':
+      return a.subjects.jobs.length === 1
+        ? link(jobPath(a.subjects.jobs[0]))
+        : link('/jobs', { workflow: a.subject, sort: 'lost_gpu_seconds' });
     case 'regression':
     case 'below_peers':
       return link('/jobs', { workflow: a.subject, sort: 'lost_gpu_seconds' });
@@ -58,6 +62,7 @@ function Brings({ action, currency }: { action: Action; currency: string | null 
   if (action.gpu_seconds === null) return <div class="brings none">nothing by itself</div>;
   return (
     <div class="brings">
+      {action.at_most && 'up to '}
       <b>{gpuHours(action.gpu_seconds)}</b> GPU-h
       {action.money !== null && <span class="sub">{money(action.money, currency)}</span>}
       {action.of_allocated !== null && action.of_allocated <= 1 && (

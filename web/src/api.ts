@@ -182,10 +182,12 @@ export interface Action {
     | 'idle_held'
     | 'regression'
     | 'straggler'
+    | 'trace'
     | 'below_peers'
     | 'hosts_out'
     | 'stranded'
     | 'no_mfu';
+  at_most: boolean;
   subject: string | null;
   gpu_seconds: number | null; // null: nothing is known to be lost
   of_allocated: number | null;

@@ -14,7 +14,8 @@ namespace {
 std::string WhatItBrings(const Json& action, const std::string& currency) {
   const auto seconds = action["gpu_seconds"].number();
   if (!seconds) return "";
-  std::string text = GpuHours(*seconds) + " GPU-hours";
+  std::string text = action["at_most"].boolean() ? "up to " : "";
+  text += GpuHours(*seconds) + " GPU-hours";
   if (const auto share = action["of_allocated"].number(); share && *share <= 1)
     text += fmt::format(" ({} of what jobs held)", Percent(share));
   if (const auto money = action["money"].number())
@@ -109,6 +110,7 @@ void WriteActions(JsonWriter& json, const Json& answer) {
     for (const std::string_view key : {"action", "cause", "subject"})
       json.TextField(key, a[key].text());
     for (const std::string_view key : {"gpu_seconds", "money"}) json.Field(key, a[key].number());
+    json.Field("at_most", a["at_most"].boolean());
     json.TextField("basis", a["basis"].text()).Key("subjects").BeginObject();
     for (const std::string_view of : {"jobs", "users", "nodes", "gpus"})
       WriteNames(json, a["subjects"], of);

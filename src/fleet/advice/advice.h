@@ -23,13 +23,15 @@ enum class ActionCause : uint8_t {
   kIdleHeld,    // allocated, and nothing ran
   kRegression,  // a workflow's runs reach less than those before
   kStraggler,   // one GPU or node holds a synchronous job back
+  kTrace,       // findings of a trace of the job say what it loses, at most
   kBelowPeers,  // less than comparable runs reach
   kHostsOut,    // down or drained: no job's time
   kStranded,    // free GPUs beside a queue, or on hosts that are busy
   kNoMfu,       // no application says what it computes: nothing is lost by it, nothing is known
 };
-inline constexpr std::string_view kActionCauseNames[] = {
-    "idle_held", "regression", "straggler", "below_peers", "hosts_out", "stranded", "no_mfu"};
+inline constexpr std::string_view kActionCauseNames[] = {"idle_held", "regression",  "straggler",
+                                                         "trace",     "below_peers", "hosts_out",
+                                                         "stranded",  "no_mfu"};
 
 inline constexpr size_t kMostActions = 10;
 inline constexpr size_t kMostEvidence = 5;   // lines of one action

@@ -31,6 +31,8 @@ std::string ActionText(const Action& a) {
                          Counted(a.jobs, "run"), a.jobs == 1 ? "is slower" : "are slower");
     case ActionCause::kStraggler:
       return StragglerText(a);
+    case ActionCause::kTrace:
+      return fmt::format("Act on what traces of {} show", a.subject);
     case ActionCause::kBelowPeers:
       return fmt::format("Bring {} of {} to what others of it reach", Counted(a.jobs, "run"),
                          a.subject);
@@ -46,6 +48,8 @@ std::string ActionText(const Action& a) {
   return "";
 }
 
+bool IsAtMost(ActionCause cause) { return cause == ActionCause::kTrace; }
+
 std::string_view BasisOf(ActionCause cause) {
   switch (cause) {
     case ActionCause::kIdleHeld:
@@ -54,6 +58,9 @@ std::string_view BasisOf(ActionCause cause) {
       return "GPU-seconds that the same work took less before the change";
     case ActionCause::kStraggler:
       return "GPU-seconds of the whole job that it would take less with its next slowest GPU";
+    case ActionCause::kTrace:
+      return "GPU-seconds of the traced jobs that their findings say could be saved, at most: the "
+             "traced steps stand for the whole job";
     case ActionCause::kBelowPeers:
       return "what comparable runs reach: the 75th percentile of the same workflow and size";
     case ActionCause::kHostsOut:

@@ -11,6 +11,8 @@ namespace flopwatch::fleet {
 // What to do, in the imperative: "Ask ann to release what 3 jobs hold and do not use".
 std::string ActionText(const Action& action);
 // What `gpu_seconds` is reckoned from.
+// Whether what it brings is an upper bound.
+bool IsAtMost(ActionCause cause);
 std::string_view BasisOf(ActionCause cause);
 
 }  // namespace flopwatch::fleet

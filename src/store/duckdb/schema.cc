@@ -174,6 +174,7 @@ const std::vector<Migration>& SegmentMigrations() {
         AddInputColumn(telemetry::EntityKind::kGpuInstance)}},
       {13, "hashes of sealed files; nothing changes here", {}},
       {14, "which GPUs attempts held; nothing changes here", {}},
+      {15, "code, containers and NVLink domains; nothing changes here", {}},
   };
   return kMigrations;
 }

@@ -273,7 +273,8 @@ std::vector<std::string> DescribingViews() {
   return {
       "CREATE OR REPLACE VIEW gpus AS SELECT e.uuid AS gpu, nullif(e.gpu_instance, -1) AS "
       "gpu_instance, e.node, nullif(e.gpu_index, -1) AS gpu_index, coalesce(m.name, e.model_name) "
-      "AS model, e.device, e.pci_bus_id, e.driver, e.mig_profile, nullif(e.nvlink_domain, '') AS nvlink_domain, nullif(e.sm_count, 0) AS "
+      "AS model, e.device, e.pci_bus_id, e.driver, e.mig_profile, "
+      "nullif(e.nvlink_domain, '') AS nvlink_domain, nullif(e.sm_count, 0) AS "
       "sm_count, p.uuid AS parent, m.tensor_clock_max_mhz, e.first_seen, e.id AS entity FROM "
       "dim.entities e LEFT JOIN dim.entities p ON p.id = e.parent LEFT JOIN dim.models m ON m.id = "
       "e.model WHERE " +
