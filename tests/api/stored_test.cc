@@ -119,15 +119,14 @@ TEST_F(StoredTest, WhatATraceShowsIsAnAction) {
   for (const char* job : {"100", "999"}) {  // of the second nobody has heard
     const auto upload = (*opened)->Begin({.name = "rank0.json", .job = job});
     ASSERT_TRUE(upload.ok()) << upload.status();
-    ASSERT_TRUE(
-        (*upload)
-            ->Write(
-                R"json({"distributedInfo":{"rank":0,"world_size":2},"traceEvents":[
+    ASSERT_TRUE((*upload)
+                    ->Write(
+                        R"json({"distributedInfo":{"rank":0,"world_size":2},"traceEvents":[
         {"ph":"X","cat":"kernel","name":"gemm","pid":0,"tid":7,"ts":0,"dur":30,
         "args":{"device":0,"stream":7,"correlation":1}},
         {"ph":"X","cat":"kernel","name":"ncclDevKernel_AllReduce_Sum_bf16_RING_LL(ncclDevComm*)",
         "pid":0,"tid":9,"ts":30,"dur":70,"args":{"device":0,"stream":9,"correlation":2}}]})json")
-            .ok());
+                    .ok());
     const auto filed = (*opened)->Finish(upload->get());
     ASSERT_TRUE(filed.ok()) << filed.status();
     const auto done = (*opened)->WaitFor(filed->id, 60 * kSecond);
