@@ -89,7 +89,10 @@ void Look::StepBack(Micros now) {
   };
   drop(&fleet_);
   reports_.StepBack(now);
-  for (auto& [key, ring] : jobs_) drop(&ring);
+  for (auto& [key, past] : jobs_) {
+    drop(&past.ring);
+    std::erase_if(past.lows, [now](const Low& low) { return low.hour > now; });
+  }
   for (Board& board : boards_) {
     board.xid_at = std::min(board.xid_at, now);
     board.beside_at = std::min(board.beside_at, now);
@@ -333,7 +336,7 @@ void Look::TakeJobs(Micros now, Round* round) {
   out.Resize(Scope::kJob, jobs.size());
   job_ids_.clear();
   const bool full = FloorTo(now, kWindow) > window_ && window_ != 0;
-  absl::flat_hash_map<std::string, Ring> rings;
+  absl::flat_hash_map<std::string, JobPast> pasts;
   size_t row = 0;
   for (const store::JobUsage& j : jobs) {
     const auto gpus = of_job.find(j.job);
@@ -358,21 +361,25 @@ void Look::TakeJobs(Micros now, Round* round) {
     out.Set(Quantity::kJobLostShare, row,
             1 - static_cast<double>(gpus->second.fresh) / gpus->second.all);
     out.Set(Quantity::kJobShared, row, gpus->second.shared ? 1 : 0);
-    Ring& ring = rings[record->key] = std::move(jobs_[record->key]);
-    if (full && !std::isnan(busy))
-      Keep(&ring,
+    JobPast& past = pasts[record->key] = std::move(jobs_[record->key]);
+    if (full && !std::isnan(busy)) {
+      Keep(&past.ring,
            {FloorTo(now, kWindow), static_cast<float>(busy), static_cast<float>(tensor),
             static_cast<float>(power), static_cast<float>(duty)},
            kBaselineReach);
-    SetBaseline(ring, now, row, &out);
+      KeepLow(&past);
+    }
+    SetBaseline(past, now, row, &out);
     SetReports(record->key, now, row, &out);
+    SetVerdict(record->key, row, &out);
     ++row;
   }
   if (full) reports_.Expire(now);
   // Jobs without a row for two hours and more are over.
-  for (auto& [key, ring] : jobs_)
-    if (!ring.empty() && ring.back().to >= now - kBaselineReach) rings.try_emplace(key, ring);
-  jobs_ = std::move(rings);
+  for (auto& [key, past] : jobs_)
+    if (!past.ring.empty() && past.ring.back().to >= now - kBaselineReach)
+      pasts.try_emplace(key, past);
+  jobs_ = std::move(pasts);
   out.keys.resize(row);
   for (std::vector<double>& column : out.columns)
     if (!column.empty()) column.resize(row);
@@ -399,9 +406,36 @@ void Look::SetReports(std::string_view job, Micros now, size_t row, Subjects* ou
   for (const auto& [quantity, value] : values) out->Set(quantity, row, value);
 }
 
-void Look::SetBaseline(const Ring& ring, Micros now, size_t row, Subjects* out) {
+void Look::SetVerdict(const std::string& job, size_t row, Subjects* out) const {
+  if (verdicts_ == nullptr) return;
+  const auto at = verdicts_->find(job);
+  if (at == verdicts_->end()) return;
+  const Verdict& v = at->second;
+  out->Set(Quantity::kJobDivergence, row, v.divergence);
+  out->Set(Quantity::kJobDivergenceFlagged, row, v.divergence_flagged);
+  out->Set(Quantity::kJobHistoryRuns, row, v.history_runs);
+  out->Set(Quantity::kJobHistoryOfu, row, v.history_ofu);
+  out->Set(Quantity::kJobHistoryScatter, row, v.history_scatter);
+}
+
+void Look::KeepLow(JobPast* past) {
+  const Ring& ring = past->ring;
+  if (ring.size() < 3) return;
+  const Past &a = ring[ring.size() - 3], &b = ring[ring.size() - 2], &c = ring.back();
+  if (c.to - a.to > 3 * kWindow) return;  // a pause lies between them
+  const float mean = (a.ofu + b.ofu + c.ofu) / 3;
+  const Micros hour = FloorTo(c.to, kMicrosPerHour);
+  if (past->lows.empty() || past->lows.back().hour < hour) {
+    past->lows.push_back({hour, mean});
+  } else {
+    past->lows.back().ofu = std::min(past->lows.back().ofu, mean);
+  }
+  while (past->lows.front().hour < hour - kLowReach) past->lows.pop_front();
+}
+
+void Look::SetBaseline(const JobPast& past, Micros now, size_t row, Subjects* out) {
   std::vector<float> ofus, tensors, powers, duties;
-  for (const Past& p : ring) {
+  for (const Past& p : past.ring) {
     if (p.to > now - kBaselineGap || p.to < now - kBaselineReach) continue;
     ofus.push_back(p.ofu);
     if (!std::isnan(p.tensor)) tensors.push_back(p.tensor);
@@ -411,6 +445,11 @@ void Look::SetBaseline(const Ring& ring, Micros now, size_t row, Subjects* out) 
   const double ofu = Median(&ofus);
   out->Set(Quantity::kJobBaselineWindows, row, static_cast<double>(ofus.size()));
   out->Set(Quantity::kJobBaselineOfu, row, ofu);
+  // Where there is no longer past nothing was lower than usual.
+  double low = ofu;
+  for (const Low& l : past.lows)
+    if (l.hour + kMicrosPerHour <= now - kBaselineReach) low = std::fmin(low, l.ofu);
+  out->Set(Quantity::kJobLowOfu, row, low);
   out->Set(Quantity::kJobBaselineTensor, row, Median(&tensors));
   out->Set(Quantity::kJobBaselinePower, row, Median(&powers));
   out->Set(Quantity::kJobBaselineDuty, row, Median(&duties));
@@ -527,10 +566,13 @@ void Look::WriteState(std::string* out) const {
   ring(fleet_);
   json.Key("jobs").BeginArray();
   for (const auto& [key, past] : jobs_) {
-    if (past.empty()) continue;
+    if (past.ring.empty()) continue;
     json.BeginArray().Value(key);
-    ring(past);
-    json.EndArray();
+    ring(past.ring);
+    json.BeginArray();
+    for (const Low& low : past.lows)
+      json.BeginArray().Value(low.hour).Value(static_cast<double>(low.ofu)).EndArray();
+    json.EndArray().EndArray();
   }
   json.EndArray().Key("xids").BeginArray();
   for (const Board& board : boards_) {
@@ -555,8 +597,17 @@ Status Look::ReadState(const Json& json) {
   };
   window_ = json["window"].integer_or(0);
   fleet_ = ring(json["fleet"]);
-  for (const Json& j : json["jobs"].array())
-    if (j.array().size() == 2) jobs_[j.array()[0].text()] = ring(j.array()[1]);
+  for (const Json& j : json["jobs"].array()) {
+    const Json::Array& parts = j.array();  // an older version's have no lows
+    if (parts.size() != 2 && parts.size() != 3) continue;
+    JobPast& past = jobs_[parts[0].text()];
+    past.ring = ring(parts[1]);
+    if (parts.size() < 3) continue;
+    for (const Json& low : parts[2].array())
+      if (low.array().size() == 2)
+        past.lows.push_back({low.array()[0].integer_or(0),
+                             static_cast<float>(low.array()[1].number_or(kNotKnown))});
+  }
   for (const Json& x : json["xids"].array())
     if (x.array().size() == 2)
       xids_[x.array()[0].text()] = static_cast<int32_t>(x.array()[1].integer_or(-1));

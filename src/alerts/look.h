@@ -14,6 +14,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
+#include "alerts/judge.h"
 #include "alerts/racks.h"
 #include "alerts/reports.h"
 #include "alerts/round.h"
@@ -25,6 +26,7 @@ namespace flopwatch::alerts {
 inline constexpr Micros kWindow = 5 * kMicrosPerMinute;       // what quantities of jobs are over
 inline constexpr Micros kBaselineReach = 2 * kMicrosPerHour;  // of a job
 inline constexpr Micros kBaselineGap = 15 * kMicrosPerMinute;
+inline constexpr Micros kLowReach = kMicrosPerDay;  // without the last kBaselineReach
 inline constexpr Micros kFleetReach = kMicrosPerDay;
 inline constexpr Micros kFleetGap = 30 * kMicrosPerMinute;
 inline constexpr Micros kNews = 10 * kMicrosPerMinute;  // an XID, an error is new for so long
@@ -46,6 +48,9 @@ class Look {
 
   // From the next round on; null = no rack is known. Shared with replays that run meanwhile.
   void SetRacks(std::shared_ptr<const Racks> racks) { racks_ = std::move(racks); }
+
+  // What is known of jobs from the next round on; null = nothing.
+  void SetVerdicts(std::shared_ptr<const Verdicts> verdicts) { verdicts_ = std::move(verdicts); }
 
   // Fills `round` with what is known at `now`. The round refers to this until the next call.
   void Take(Micros now, Round* round);
@@ -80,6 +85,15 @@ class Look {
     float ofu = 0, tensor = 0, power = 0, duty = 0;
   };
   using Ring = std::deque<Past>;
+  // The least OFU while kernels ran over three windows in a row that end in an hour.
+  struct Low {
+    Micros hour = 0;
+    float ofu = 0;
+  };
+  struct JobPast {
+    Ring ring;
+    std::deque<Low> lows;  // of kLowReach
+  };
   struct Peers {  // of one job set in this round
     std::vector<float> clocks, powers, duties, ofus;
     double median_clock = 0, median_power = 0, median_duty = 0, median_ofu = 0;
@@ -101,7 +115,9 @@ class Look {
   void TakeNodes(Micros now, Round* round);
   void TakeJobs(Micros now, Round* round);
   void SetReports(std::string_view job, Micros now, size_t row, Subjects* out);
-  static void SetBaseline(const Ring& ring, Micros now, size_t row, Subjects* out);
+  void SetVerdict(const std::string& job, size_t row, Subjects* out) const;
+  static void SetBaseline(const JobPast& past, Micros now, size_t row, Subjects* out);
+  static void KeepLow(JobPast* past);
   void TakeFleet(Micros now, Round* round);
   static void Keep(Ring* ring, const Past& past, Micros reach);
   Who WhoOf(Scope scope, size_t row) const;
@@ -116,12 +132,13 @@ class Look {
 
   const query::Memory& memory_;
   std::shared_ptr<const Racks> racks_;
+  std::shared_ptr<const Verdicts> verdicts_;
   std::vector<Board> boards_;                       // by entity id
   std::vector<int32_t> node_of_;                    // by entity id: in nodes_; -1 = not known
   std::vector<std::string> nodes_;                  // each once
   std::optional<uint64_t> nodes_version_;           // of the registry that these are of
   absl::flat_hash_map<std::string, int32_t> xids_;  // of a state: by UUID
-  absl::flat_hash_map<std::string, Ring> jobs_;     // by key
+  absl::flat_hash_map<std::string, JobPast> jobs_;  // by key
   Ring fleet_;
   Reports reports_;
   Micros last_ = 0;    // the last look

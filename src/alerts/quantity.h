@@ -60,6 +60,7 @@ enum class Quantity : uint8_t {
   kJobBusyOfu,
   kJobBaselineOfu,
   kJobBaselineWindows,
+  kJobLowOfu,
   kJobBaselineTensor,
   kJobBaselinePower,
   kJobBaselineDuty,
@@ -82,6 +83,12 @@ enum class Quantity : uint8_t {
   kJobGradNorm,
   kJobBaselineGradNorm,
   kJobNotFinite,
+  // Of a job, by questions over the store (judge.h).
+  kJobDivergence,
+  kJobDivergenceFlagged,
+  kJobHistoryRuns,
+  kJobHistoryOfu,
+  kJobHistoryScatter,
   // Of a node.
   kNodeSilence,
   kNodeGpus,

@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 
+#include "alerts/judge.h"
 #include "alerts/look.h"
 #include "efficiency/sample_flags.h"
 #include "ingest/live.h"
@@ -225,6 +226,16 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
   const auto hear = [&](std::string_view job, const telemetry::ApplicationSample& sample) {
     look.Hear(job, sample);
   };
+  Judge judge(&query, options.rules, store::Window{now, window.to});
+  Micros judged = 0;
+  const auto consider = [&](Micros moment) -> Status {
+    if (!judge.needed() || moment == judged) return absl::OkStatus();
+    judged = moment;
+    auto verdicts = std::make_shared<Verdicts>();
+    FW_RETURN_IF_ERROR(judge.At(moment, verdicts.get()));
+    look.SetVerdicts(std::move(verdicts));
+    return absl::OkStatus();
+  };
   Round round;
   Replayed out;
   const double gpus = std::max<double>(static_cast<double>(stored.registry().entity_count()), 1);
@@ -240,6 +251,7 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
       feed.GiveUntil(now);
       FW_RETURN_IF_ERROR(said.GiveUntil(now, hear));
       if (live.newest() == 0) continue;
+      FW_RETURN_IF_ERROR(consider(FloorTo(now, kJudgedEvery)));
       look.Take(now, &round);
       engine.Run(round);
       ++out.rounds;

@@ -55,12 +55,16 @@ StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options,
     of->thread = std::jthread([s, of](std::stop_token stop) { s->Deliver(of, std::move(stop)); });
   }
   s->thread_ = std::jthread([s](std::stop_token stop) { s->Loop(std::move(stop)); });
+  if (s->options_.judge)
+    s->judging_ = std::jthread([s](std::stop_token stop) { s->Consider(std::move(stop)); });
   return service;
 }
 
 Service::~Service() {
   if (!thread_.joinable()) return;  // it never began: a state that could not be read stays
+  judging_.request_stop();
   thread_ = {};
+  judging_ = {};
   for (auto& line : lines_) line->thread.request_stop();
   for (auto& line : lines_) line->thread = {};
   Save().IgnoreError();  // which is logged
@@ -163,6 +167,23 @@ void Service::Loop(std::stop_token stop) {
     } else if (save) {
       Save().IgnoreError();
     }
+  }
+}
+
+void Service::Consider(std::stop_token stop) {
+  Micros judged = 0;
+  while (!stop.stop_requested()) {
+    if (const Micros moment = FloorTo(Clock(), kJudgedEvery); moment != judged) {
+      judged = moment;
+      auto verdicts = std::make_shared<Verdicts>();
+      const Status status = options_.judge(moment, verdicts.get());
+      if (!status.ok())
+        LogWarn("alerts: what the store says of jobs is not known: {}", MessageOf(status));
+      const MutexLock round(round_mutex_);
+      look_.SetVerdicts(std::move(verdicts));
+    }
+    MutexLock lock(mutex_);
+    wake_.WaitFor(mutex_, stop, kTick, [] { return false; });
   }
 }
 

@@ -36,6 +36,9 @@ struct ServiceOptions {
   // reach (kBaselineReach); asked once, at the start. Empty: nothing was said.
   using Heard = std::function<void(std::string_view job, const telemetry::ApplicationSample&)>;
   std::function<Status(const Heard&)> recall;
+  // Asks the store about jobs (judge.h), every kJudgedEvery, on a thread of its own. Empty: what
+  // only the store says is not known.
+  std::function<Status(Micros at, Verdicts*)> judge;
 };
 
 // Of one receiver.
@@ -104,6 +107,7 @@ class Service {
   Status Restore();
   void Recall();
   void Loop(std::stop_token stop);
+  void Consider(std::stop_token stop);
   void Deliver(Line* line, std::stop_token stop);
   void DeliverDue(Line* line, Micros* back_off, Micros* next, const std::stop_token& stop);
   // True: the transitions are out of the way.
@@ -134,7 +138,7 @@ class Service {
   std::map<std::string, double, std::less<>> baselines_ FW_GUARDED_BY(mutex_);  // by job
   uint64_t state_errors_ FW_GUARDED_BY(mutex_) = 0;
   uint64_t reports_left_out_ FW_GUARDED_BY(mutex_) = 0;
-  std::jthread thread_;
+  std::jthread thread_, judging_;
 };
 
 }  // namespace flopwatch::alerts

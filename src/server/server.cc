@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "alerts/judge.h"
 #include "alerts/replay.h"
 #include "api/api.h"
 #include "api/host_names.h"
@@ -48,7 +49,9 @@ struct Server::Parts {
   std::unique_ptr<discovery::SlurmBooks> scheduler;  // null where nobody asks one
   std::unique_ptr<uploads::TraceLibrary> traces;
   std::unique_ptr<net::Scraper> scraper;
-  std::unique_ptr<query::Memory> memory;           // of the alerts; null without them
+  std::unique_ptr<query::Memory> memory;      // of the alerts; null without them
+  std::unique_ptr<query::Query> alert_query;  // of the service's judge
+  std::unique_ptr<alerts::Judge> judge;
   std::unique_ptr<alerts::Service> alert_service;  // likewise
   std::unique_ptr<sql::Runner> sql;
   std::unique_ptr<api::Api> api;
@@ -129,6 +132,10 @@ Status Server::Parts::StartAlerts() {
     alerts::SaidFeed said(query, now - alerts::kBaselineReach);
     return said.GiveUntil(now, heard);
   };
+  alert_query = std::make_unique<query::Query>(memory.get(), store.get());
+  judge = std::make_unique<alerts::Judge>(alert_query.get(), of.rules);
+  if (judge->needed())
+    of.judge = [this](Micros at, alerts::Verdicts* out) { return judge->At(at, out); };
   FW_ASSIGN_OR_RETURN(alert_service, alerts::Service::Start(std::move(of), memory.get()));
   return absl::OkStatus();
 }

@@ -16,6 +16,8 @@ namespace {
 
 // Hosts advance together in pieces of simulated time: rows reach the store roughly in order.
 constexpr Micros kPiece = 5 * kMicrosPerMinute;
+// Simulated time that is left in files of single hours, as a server that was killed has its last.
+constexpr Micros kMostOpen = 2 * kMicrosPerDay;
 constexpr size_t kReportsAtOnce = 50'000;
 
 // Writes what the applications said until `end`. Claims that are stored already (from an earlier
@@ -82,6 +84,7 @@ StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions&
   const int threads = std::clamp(options.threads, 1, 16);
   std::atomic<uint64_t> scrapes{0}, bytes{0}, samples{0}, rows{0}, refused{0};
   std::vector<int64_t> next(fleet.hosts(), 0);
+  Micros sealed = o.start;
   std::vector<std::string> names;
   for (int h = 0; h < fleet.hosts(); ++h) names.push_back(fleet.HostName(h));
   for (Micros piece = o.start; piece < end; piece += kPiece) {
@@ -116,6 +119,13 @@ StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions&
     work(0);
     helpers.clear();
     reached = piece_end;
+    // Open hours are logs that a reader replays into memory.
+    if (piece_end - sealed >= kMostOpen) {
+      FW_RETURN_IF_ERROR(ingest->pipeline.Flush());
+      FW_RETURN_IF_ERROR(store->RollUp());
+      FW_RETURN_IF_ERROR(store->Seal(piece_end));
+      sealed = piece_end;
+    }
     if (options.progress) options.progress(piece_end, samples);
   }
   ingest->pipeline.Settle();

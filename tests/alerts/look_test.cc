@@ -4,6 +4,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <memory>
 
 #include "live_fleet.h"
 
@@ -28,6 +29,53 @@ TEST(Look, NothingFiresOnAHealthyJob) {
   EXPECT_EQ(fleet.Value(Quantity::kFleetGpus), 8);
   // 1 hour 45 minutes of windows of five minutes, without the first, which is not full.
   EXPECT_NEAR(fleet.Value(Quantity::kJobBaselineWindows), 20, 1);
+}
+
+// What the store says of job 7, until it says something else.
+void Say(LiveFleet& fleet, const Verdict& verdict) {
+  fleet.look().SetVerdicts(std::make_shared<const Verdicts>(Verdicts{{"7", verdict}}));
+}
+
+TEST(Look, AnMfuThatGpusDoNotShowIsATicketOfItsOwner) {
+  LiveFleet fleet(1, 4);
+  fleet.Go(10 * kMinute);
+  Say(fleet, {.divergence = .04, .divergence_flagged = 0});
+  fleet.Go(kHour);
+  EXPECT_THAT(fleet.Ever(), IsEmpty());
+  Say(fleet, {.divergence = .21, .divergence_flagged = 1});
+  fleet.Go(20 * kMinute);
+  Say(fleet, {});  // one judgement alone
+  fleet.Go(kHour);
+  EXPECT_THAT(fleet.Ever(), IsEmpty());
+  Say(fleet, {.divergence = .21, .divergence_flagged = 1});
+  fleet.Go(30 * kMinute);
+  ASSERT_THAT(fleet.engine().Alerts(false), SizeIs(1));
+  const Alert& a = *fleet.engine().Alerts(false)[0];
+  EXPECT_EQ(a.rule, "job_mfu_divergence");
+  EXPECT_EQ(a.owner, "user");
+  EXPECT_EQ(a.severity, Severity::kTicket);
+  EXPECT_EQ(a.subject.job, "7");
+}
+
+TEST(Look, AJobBelowEarlierRunsOfItsWorkflow) {
+  LiveFleet fleet(2, 4);
+  fleet.Go(10 * kMinute);
+  const double ofu = fleet.Value(Quantity::kJobBusyOfu);
+  const auto ever_after = [&](const Verdict& verdict) {
+    LiveFleet other(2, 4);
+    Say(other, verdict);
+    other.Go(2 * kHour);
+    return other.Ever();
+  };
+  EXPECT_THAT(ever_after({.history_runs = 5, .history_ofu = 1.5 * ofu, .history_scatter = .02}),
+              ElementsAre(Pair("job_ofu_below_history", 1)));
+  // A fifth less, runs that scatter, too few of them.
+  EXPECT_THAT(ever_after({.history_runs = 9, .history_ofu = 1.2 * ofu, .history_scatter = .02}),
+              IsEmpty());
+  EXPECT_THAT(ever_after({.history_runs = 9, .history_ofu = 1.5 * ofu, .history_scatter = .1}),
+              IsEmpty());
+  EXPECT_THAT(ever_after({.history_runs = 4, .history_ofu = 1.5 * ofu, .history_scatter = .02}),
+              IsEmpty());
 }
 
 TEST(Look, AnXidIsNewOnce) {

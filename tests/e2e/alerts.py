@@ -38,6 +38,7 @@ DUMP = os.environ.get("FLOPWATCH_TEST_DUMP")
 INTERVAL = 30
 ROUND = 15
 MINUTE = 60
+HOUR = 60 * MINUTE
 WINDOW = 5 * MINUTE      # quantities of jobs are over it
 REPORTS = 8 * MINUTE     # five reports of a job, one to each minute and more
 NO_DATA = 15 * MINUTE    # a subject that is gone is resolved after it
@@ -56,8 +57,9 @@ BOARDS = XIDS + ["xid_drain", "ecc_double"] + ROWS
 DECOYS = {"xid_old": {"gpu_xid_hardware", "gpu_xid_application"},
           "row_remap_old": {"gpu_row_remap", "gpu_row_remap_pending", "gpu_row_remap_failed"},
           "loss_once": {"job_loss_not_finite", "job_loss_spike", "job_grad_norm"}}
+REGRESSIONS = ["regression_tensor", "regression_clock", "regression_memory", "regression_network"]
 KINDS = (STRAGGLERS + DROPS + ["hung", "idle_barrier"] + IDLE + XIDS + ["ecc_double"] + ROWS +
-         REPORTED + list(DECOYS))
+         REPORTED + list(DECOYS) + REGRESSIONS[:1])
 
 # The rule that names a kind. Natural kinds come last.
 RULE_OF = {
@@ -76,6 +78,7 @@ RULE_OF = {
     "ecc_double": "gpu_ecc", "loss_not_finite": "job_loss_not_finite",
     "loss_spike": "job_loss_spike", "grad_norm": "job_grad_norm",
     "xid_drain": "gpu_xid_hardware",
+    "miscount": "job_mfu_divergence", "regressed": "job_ofu_below_history",
 }
 
 # What is true behind an alert of a rule, by the kinds of the truth. "slow": a GPU of
@@ -99,6 +102,8 @@ TRUE_OF = {
     "job_grad_norm": {"grad_norm"},
     "job_hung": {"hung", "hang", "idle_barrier", "spin"},
     "gpu_idle_held": set(IDLE) | {"idle_gpus", "idle"},
+    "job_mfu_divergence": {"miscount"},
+    "job_ofu_below_history": {"regressed", "slow"} | set(DROPS) | set(STRAGGLERS) | {"throttle"},
     "node_silent": {"node_silent", "node_down", "gpu_swap"},
     "gpu_silent": {"gpu_swap"},
     "gpu_xid_hardware": {"xid_drain", "xid_memory", "xid_link", "xid_bus", "xid_gsp"},
@@ -189,6 +194,35 @@ class Truth:
                 kind = "spin" if idle["state"] in ("barrier", "hung") else "idle"
                 self.events.append(self.part(job, idle, kind, idle.get("which"), idle["gpus"]))
 
+        self.add_claims(truth)
+
+    def add_claims(self, truth):
+        """Jobs whose MFU is counted wrong, and those whose workflow regressed before them."""
+        worse = [e for e in truth["events"] if e["kind"] in REGRESSIONS + ["regression"]]
+        for job in truth["jobs"]:
+            whole = {"start": job["start"], "end": job["end"]}
+            if job.get("application", {}).get("inflated"):
+                self.events.append(self.part(job, whole, "miscount", None,
+                                             job["application"]["inflation"]))
+            of = [e for e in worse if e["entity"] == job["workflow"] and
+                  seconds(e["start"]) <= seconds(job["start"])]
+            if of:
+                least = min(of, key=lambda e: e["size"])
+                self.events.append(self.part(job, whole, "regressed", None, least["size"]))
+                self.events[-1].since = seconds(least["start"])
+
+    def has_history(self, e):
+        """Of runs alike that are long enough to be measured there are enough from before the
+        change, at an OFU that the rule looks at, and they are most of those before the job."""
+        job = self.jobs[e.job]
+        alike = lambda o: all(o[k] == job[k] for k in ("workflow", "user", "gpus"))
+        runs = [o for o in self.jobs.values()
+                if alike(o) and o["end"] and seconds(o["end"]) <= e.begin and
+                seconds(o["end"]) - max(seconds(o["start"]), self.begin) >= 600]
+        good = [o for o in runs if seconds(o["end"]) <= e.since]
+        return len(good) >= 5 and len(good) >= .9 * len(runs) and \
+            sorted(o.get("ofu") or 0 for o in good)[len(good) // 2] >= .05
+
     def grown(self, e, counter):
         """How much an error counter of the GPU grew, an hour: by the samples, the truth has no
         rate."""
@@ -222,6 +256,11 @@ def in_reach(e, rule, truth):
         return e.begin < truth.end - 5 * MINUTE
     if e.end >= truth.end - 2 * INTERVAL or job and job["mig"]:
         return False
+    if e.kind == "miscount":
+        return lasts >= 2 * HOUR
+    if e.kind == "regressed":  # by the hour, from half an hour of work on
+        return (job["gpus"] >= 4 and e.size <= .7 and lasts >= 2.5 * HOUR and
+                truth.has_history(e))
     if e.kind in ("straggler_clock", "straggler_power_cap"):
         return job["gpus"] >= 8 and e.size >= 1.12 and lasts >= least + WINDOW
     if e.kind == "straggler_host":
@@ -245,9 +284,15 @@ def latest(e, rule, truth):
     late = 0
     if job and e.begin - seconds(job["start"]) < 2 * MINUTE:
         late = 2 * MINUTE
+    if e.kind in ("miscount", "regressed"):
+        late = max(0, truth.begin - e.begin)
     if e.begin - truth.begin < 5 * MINUTE:
         late = max(late, 5 * MINUTE)
-    if e.kind in REPORTED:
+    if e.kind == "miscount":
+        over = HOUR + 20 * MINUTE  # an hour is judged, every ten minutes
+    elif e.kind == "regressed":
+        over = 2 * HOUR
+    elif e.kind in REPORTED:
         over = REPORTS
     else:
         over = WINDOW if e.kind in DROPS + STRAGGLERS + ["hung", "hang", "idle_barrier"] else 0
@@ -307,7 +352,9 @@ def fleet(preset, seed):
     if os.path.exists(folder + "/truth.json"):
         return folder
     os.makedirs(folder, exist_ok=True)
-    planted = ",".join(f"{kind}={PLANTED}" for kind in KINDS)
+    # Few of them leave a run of its workflow long enough behind them.
+    planted = ",".join(f"{kind}={10 * PLANTED if kind in REGRESSIONS else PLANTED}"
+                       for kind in KINDS)
     run("simulate", "fleet", "--gpus", str(GPUS), "--preset", preset, "--seed", str(seed),
         "--hours", str(HOURS), "--interval", f"{INTERVAL}s", "--start", START, "--faults", "all",
         "--incidents", planted, "--into", folder + "/data", "--truth", folder + "/truth.json")

@@ -1,0 +1,129 @@
+#include "alerts/judge.h"
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "query/divergence.h"
+#include "query/regressions.h"
+
+namespace flopwatch::alerts {
+namespace {
+
+bool Names(absl::Span<const Rule> rules, absl::Span<const Quantity> quantities) {
+  const auto named = [&](const std::optional<Expression>& e) {
+    return e && std::ranges::any_of(e->quantities(), [&](Quantity q) {
+             return std::ranges::find(quantities, q) != quantities.end();
+           });
+  };
+  return std::ranges::any_of(rules, [&](const Rule& r) {
+    return r.enabled && (named(r.when) || named(r.value) || named(r.threshold));
+  });
+}
+
+// Log of the OFU while kernels ran; NaN where the run worked for too little.
+double LevelOf(const fleet::WorkflowRun& run) {
+  fleet::WorkSums sums;
+  for (const fleet::RunStep& step : run.steps) sums += step.sums;
+  const auto ofu = sums.BusyOfu();
+  const double least =
+      fleet::kLeastBusySeconds * static_cast<double>(std::max<int64_t>(run.setting.gpus, 1));
+  return ofu && *ofu > 0 && sums.busy_s >= least ? std::log(*ofu)
+                                                 : std::numeric_limits<double>::quiet_NaN();
+}
+
+}  // namespace
+
+Judge::Judge(const query::Query* query, absl::Span<const Rule> rules,
+             std::optional<store::Window> all)
+    : query_(*query), all_(all) {
+  constexpr Quantity kDivergence[] = {Quantity::kJobDivergence, Quantity::kJobDivergenceFlagged};
+  constexpr Quantity kHistory[] = {Quantity::kJobHistoryOfu, Quantity::kJobHistoryScatter,
+                                   Quantity::kJobHistoryRuns};
+  divergence_ = Names(rules, kDivergence);
+  history_ = Names(rules, kHistory);
+}
+
+Status Judge::At(Micros at, Verdicts* out) {
+  out->clear();
+  Status status;
+  if (divergence_) status.Update(Diverge(at, out));
+  if (!history_) return status;
+  // The same hours live and in a replay, whenever a server was started.
+  const Micros hour = FloorTo(at, kHistoryEvery);
+  const Micros to = all_ ? all_->to : hour;
+  if (to != read_to_) {
+    const Status read = ReadHistory(to);
+    if (!read.ok()) {
+      status.Update(read);
+      return status;
+    }
+    read_to_ = to;
+  }
+  Compare(hour, out);
+  return status;
+}
+
+Status Judge::Diverge(Micros at, Verdicts* out) const {
+  query::DivergenceQuestion question;
+  question.window = {at - kJudgedLag - kJudgedOver, at - kJudgedLag};
+  FW_ASSIGN_OR_RETURN(const std::vector<query::JobDivergence> jobs,
+                      query::GatherDivergence(query_, question));
+  for (const query::JobDivergence& job : jobs) {
+    const fleet::Diagnosis& d = job.diagnosis;
+    if (d.verdict == fleet::Verdict::kNotComputable) continue;
+    Verdict& v = (*out)[job.evidence.job];
+    v.divergence_flagged = d.flagged() ? 1 : 0;
+    if (d.difference_expected) v.divergence = *d.difference_expected;
+  }
+  return absl::OkStatus();
+}
+
+Status Judge::ReadHistory(Micros to) {
+  const Micros from = (all_ ? all_->from : to) - kHistoryReach;
+  FW_ASSIGN_OR_RETURN(
+      const query::WorkflowSet set,
+      query::GatherWorkflows(query_, {from, to}, query::WorkflowFilter(), query::kWorkDuty));
+  workflows_.clear();
+  for (const fleet::WorkflowRuns& workflow : set.workflows) {
+    if (workflow.runs.size() <= fleet::kLeastRunsBefore) continue;
+    Workflow& runs = workflows_.emplace_back();
+    for (const fleet::WorkflowRun& run : workflow.runs)
+      runs.push_back({run.job, run.from, run.to, run.setting, LevelOf(run)});
+  }
+  return absl::OkStatus();
+}
+
+void Judge::Compare(Micros hour, Verdicts* out) const {
+  // Of those that run at the hour a live server sees the last minutes only later.
+  const Micros known = hour - kSettled;
+  std::vector<double> levels;
+  for (const Workflow& runs : workflows_) {
+    for (size_t k = 0; k < runs.size(); ++k) {
+      const Run& run = runs[k];
+      if (run.from > known || run.to < known) continue;  // it does not run now
+      levels.clear();
+      for (size_t i = k; i-- > 0 && levels.size() < kMostHistoryRuns;) {
+        const Run& before = runs[i];
+        if (before.to < known && before.job != run.job && !std::isnan(before.level) &&
+            !fleet::SettingDifference(before.setting, run.setting))
+          levels.push_back(before.level);
+      }
+      Verdict& v = (*out)[run.job];
+      v.history_runs = static_cast<double>(levels.size());
+      if (levels.size() < fleet::kLeastRunsBefore) continue;
+      std::ranges::sort(levels);
+      const auto quantile = [&](double q) {
+        const double place = q * static_cast<double>(levels.size() - 1);
+        const auto below = static_cast<size_t>(place);
+        const size_t above = std::min(below + 1, levels.size() - 1);
+        const double part = place - static_cast<double>(below);
+        return levels[below] + part * (levels[above] - levels[below]);
+      };
+      v.history_ofu = std::exp(quantile(.5));
+      v.history_scatter = (quantile(.75) - quantile(.25)) / 1.349;  // of a normal distribution
+    }
+  }
+}
+
+}  // namespace flopwatch::alerts
