@@ -39,7 +39,7 @@ Judge::Judge(const query::Query* query, absl::Span<const Rule> rules,
     : query_(*query), all_(all) {
   constexpr Quantity kDivergence[] = {Quantity::kJobDivergence, Quantity::kJobDivergenceFlagged};
   constexpr Quantity kHistory[] = {Quantity::kJobHistoryOfu, Quantity::kJobHistoryScatter,
-                                   Quantity::kJobHistoryRuns};
+                                   Quantity::kJobHistoryRuns, Quantity::kJobHistoryLow};
   divergence_ = Names(rules, kDivergence);
   history_ = Names(rules, kHistory);
 }
@@ -120,6 +120,7 @@ void Judge::Compare(Micros hour, Verdicts* out) const {
         const double part = place - static_cast<double>(below);
         return levels[below] + part * (levels[above] - levels[below]);
       };
+      v.history_low = std::exp(levels.front());
       v.history_ofu = std::exp(quantile(.5));
       v.history_scatter = (quantile(.75) - quantile(.25)) / 1.349;  // of a normal distribution
     }

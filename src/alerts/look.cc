@@ -416,6 +416,7 @@ void Look::SetVerdict(const std::string& job, size_t row, Subjects* out) const {
   out->Set(Quantity::kJobHistoryRuns, row, v.history_runs);
   out->Set(Quantity::kJobHistoryOfu, row, v.history_ofu);
   out->Set(Quantity::kJobHistoryScatter, row, v.history_scatter);
+  out->Set(Quantity::kJobHistoryLow, row, v.history_low);
 }
 
 void Look::KeepLow(JobPast* past) {

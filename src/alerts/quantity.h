@@ -89,6 +89,7 @@ enum class Quantity : uint8_t {
   kJobHistoryRuns,
   kJobHistoryOfu,
   kJobHistoryScatter,
+  kJobHistoryLow,
   // Of a node.
   kNodeSilence,
   kNodeGpus,

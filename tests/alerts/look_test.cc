@@ -67,14 +67,31 @@ TEST(Look, AJobBelowEarlierRunsOfItsWorkflow) {
     other.Go(2 * kHour);
     return other.Ever();
   };
-  EXPECT_THAT(ever_after({.history_runs = 5, .history_ofu = 1.5 * ofu, .history_scatter = .02}),
+  EXPECT_THAT(ever_after({.history_runs = 5,
+                          .history_ofu = 1.5 * ofu,
+                          .history_scatter = .02,
+                          .history_low = 1.1 * ofu}),
               ElementsAre(Pair("job_ofu_below_history", 1)));
-  // A fifth less, runs that scatter, too few of them.
-  EXPECT_THAT(ever_after({.history_runs = 9, .history_ofu = 1.2 * ofu, .history_scatter = .02}),
+  // A fifth less, runs that scatter, too few of them, one that was as low.
+  EXPECT_THAT(ever_after({.history_runs = 9,
+                          .history_ofu = 1.2 * ofu,
+                          .history_scatter = .02,
+                          .history_low = 1.2 * ofu}),
               IsEmpty());
-  EXPECT_THAT(ever_after({.history_runs = 9, .history_ofu = 1.5 * ofu, .history_scatter = .1}),
+  EXPECT_THAT(ever_after({.history_runs = 9,
+                          .history_ofu = 1.5 * ofu,
+                          .history_scatter = .1,
+                          .history_low = 1.2 * ofu}),
               IsEmpty());
-  EXPECT_THAT(ever_after({.history_runs = 4, .history_ofu = 1.5 * ofu, .history_scatter = .02}),
+  EXPECT_THAT(ever_after({.history_runs = 4,
+                          .history_ofu = 1.5 * ofu,
+                          .history_scatter = .02,
+                          .history_low = 1.2 * ofu}),
+              IsEmpty());
+  EXPECT_THAT(ever_after({.history_runs = 9,
+                          .history_ofu = 1.5 * ofu,
+                          .history_scatter = .02,
+                          .history_low = ofu}),
               IsEmpty());
 }
 
