@@ -70,7 +70,7 @@ TEST(Look, AJobBelowEarlierRunsOfItsWorkflow) {
   EXPECT_THAT(ever_after({.history_runs = 5,
                           .history_ofu = 1.5 * ofu,
                           .history_scatter = .02,
-                          .history_low = 1.1 * ofu}),
+                          .history_low = 1.2 * ofu}),
               ElementsAre(Pair("job_ofu_below_history", 1)));
   // A fifth less, runs that scatter, too few of them, one that was as low.
   EXPECT_THAT(ever_after({.history_runs = 9,
