@@ -16,8 +16,10 @@ namespace {
 
 // Hosts advance together in pieces of simulated time: rows reach the store roughly in order.
 constexpr Micros kPiece = 5 * kMicrosPerMinute;
-// Simulated time that is left in files of single hours, as a server that was killed has its last.
-constexpr Micros kMostOpen = 2 * kMicrosPerDay;
+// A reader of the directory replays the logs of open hours into memory: simulated time that may be
+// in them, and how long each may be.
+constexpr Micros kMostOpen = 12 * kMicrosPerHour;
+constexpr uint64_t kLogBytes = 1ull << 20;
 constexpr size_t kReportsAtOnce = 50'000;
 
 // Writes what the applications said until `end`. Claims that are stored already (from an earlier
@@ -65,6 +67,7 @@ StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions&
       options.until > 0 ? std::min(options.until, o.start + o.duration) : o.start + o.duration;
   store::Options store_options;
   store_options.directory = options.directory;
+  store_options.checkpoint_log_bytes = kLogBytes;
   FW_ASSIGN_OR_RETURN(std::unique_ptr<store::Store> store, store::OpenDuckDbStore(store_options));
   std::atomic<Micros> reached{o.start};
   ingest::PipelineOptions pipeline_options;
@@ -119,7 +122,6 @@ StatusOr<BackfillResult> WriteHistory(const Fleet& fleet, const BackfillOptions&
     work(0);
     helpers.clear();
     reached = piece_end;
-    // Open hours are logs that a reader replays into memory.
     if (piece_end - sealed >= kMostOpen) {
       FW_RETURN_IF_ERROR(ingest->pipeline.Flush());
       FW_RETURN_IF_ERROR(store->RollUp());
