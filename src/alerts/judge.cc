@@ -37,7 +37,9 @@ double LevelOf(const fleet::WorkflowRun& run) {
 Judge::Judge(const query::Query* query, absl::Span<const Rule> rules,
              std::optional<store::Window> all)
     : query_(*query), all_(all) {
-  constexpr Quantity kDivergence[] = {Quantity::kJobDivergence, Quantity::kJobDivergenceFlagged};
+  constexpr Quantity kDivergence[] = {Quantity::kJobDivergence, Quantity::kJobDivergenceFlagged,
+                                      Quantity::kJobDivergenceExcess,
+                                      Quantity::kJobDivergenceCaused};
   constexpr Quantity kHistory[] = {Quantity::kJobHistoryOfu, Quantity::kJobHistoryScatter,
                                    Quantity::kJobHistoryRuns, Quantity::kJobHistoryLow};
   divergence_ = Names(rules, kDivergence);
@@ -67,6 +69,7 @@ Status Judge::At(Micros at, Verdicts* out) {
 Status Judge::Diverge(Micros at, Verdicts* out) const {
   query::DivergenceQuestion question;
   question.window = {at - kJudgedLag - kJudgedOver, at - kJudgedLag};
+  question.thresholds.min_window_s = ToSeconds(kLeastJudged);
   FW_ASSIGN_OR_RETURN(const std::vector<query::JobDivergence> jobs,
                       query::GatherDivergence(query_, question));
   for (const query::JobDivergence& job : jobs) {
@@ -74,7 +77,11 @@ Status Judge::Diverge(Micros at, Verdicts* out) const {
     if (d.verdict == fleet::Verdict::kNotComputable) continue;
     Verdict& v = (*out)[job.evidence.job];
     v.divergence_flagged = d.flagged() ? 1 : 0;
-    if (d.difference_expected) v.divergence = *d.difference_expected;
+    if (!d.difference_expected || !d.difference) continue;
+    v.divergence = *d.difference_expected;
+    v.divergence_excess =
+        std::min(std::abs(*d.difference), std::abs(*d.difference_expected)) - d.scatter_points;
+    v.divergence_caused = !d.explanations.empty() && d.explanations.front().supported() ? 1 : 0;
   }
   return absl::OkStatus();
 }

@@ -23,6 +23,7 @@ namespace flopwatch::alerts {
 
 inline constexpr Micros kJudgedEvery = 10 * kMicrosPerMinute;
 inline constexpr Micros kJudgedOver = kMicrosPerHour;
+inline constexpr Micros kLeastJudged = 30 * kMicrosPerMinute;  // of that, with reports
 // The last minutes are left out: they may not be rolled up yet, or reported.
 inline constexpr Micros kJudgedLag = 5 * kMicrosPerMinute;
 inline constexpr Micros kHistoryReach = 14 * kMicrosPerDay;
@@ -37,6 +38,9 @@ struct Verdict {
   // (fleet::Diagnosis::flagged): 1, else 0.
   double divergence = std::numeric_limits<double>::quiet_NaN();
   double divergence_flagged = divergence;
+  // The smaller of MFU - OFU as it stands and that, without its sign, beyond what jobs of the size
+  // scatter by; and whether a supported cause explains it: 1, else 0.
+  double divergence_excess = divergence, divergence_caused = divergence;
   // Of earlier runs of its workflow that were set alike: how many, their median OFU while kernels
   // ran, and how much it scatters (standard deviation of its logarithm, from the middle half).
   double history_runs = divergence, history_ofu = divergence, history_scatter = divergence;

@@ -413,6 +413,8 @@ void Look::SetVerdict(const std::string& job, size_t row, Subjects* out) const {
   const Verdict& v = at->second;
   out->Set(Quantity::kJobDivergence, row, v.divergence);
   out->Set(Quantity::kJobDivergenceFlagged, row, v.divergence_flagged);
+  out->Set(Quantity::kJobDivergenceExcess, row, v.divergence_excess);
+  out->Set(Quantity::kJobDivergenceCaused, row, v.divergence_caused);
   out->Set(Quantity::kJobHistoryRuns, row, v.history_runs);
   out->Set(Quantity::kJobHistoryOfu, row, v.history_ofu);
   out->Set(Quantity::kJobHistoryScatter, row, v.history_scatter);

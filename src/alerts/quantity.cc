@@ -110,6 +110,11 @@ constexpr QuantitySpec kQuantities[] = {
      "reported MFU less OFU over the last hour, after what a healthy job shows; every ten minutes"},
     {Q::kJobDivergenceFlagged, kJob, "divergence_flagged", "1",
      "1 where that is an alarm of `flopwatch divergence`, or impossible, else 0"},
+    {Q::kJobDivergenceExcess, kJob, "divergence_excess", "ratio",
+     "MFU less OFU, as it stands or as divergence has it, the smaller, without its sign, less what "
+     "jobs of that size scatter by"},
+    {Q::kJobDivergenceCaused, kJob, "divergence_caused", "1",
+     "1 where a cause that the claim or the job supports explains it, else 0"},
     {Q::kJobHistoryRuns, kJob, "history_runs", "1",
      "earlier runs of its workflow in two weeks that were set alike, at most 48; every hour"},
     {Q::kJobHistoryOfu, kJob, "history_ofu", "ratio",

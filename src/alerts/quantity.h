@@ -86,6 +86,8 @@ enum class Quantity : uint8_t {
   // Of a job, by questions over the store (judge.h).
   kJobDivergence,
   kJobDivergenceFlagged,
+  kJobDivergenceExcess,
+  kJobDivergenceCaused,
   kJobHistoryRuns,
   kJobHistoryOfu,
   kJobHistoryScatter,

@@ -42,12 +42,18 @@ TEST(Look, AnMfuThatGpusDoNotShowIsATicketOfItsOwner) {
   Say(fleet, {.divergence = .04, .divergence_flagged = 0});
   fleet.Go(kHour);
   EXPECT_THAT(fleet.Ever(), IsEmpty());
-  Say(fleet, {.divergence = .21, .divergence_flagged = 1});
+  Say(fleet, {.divergence = .21,
+              .divergence_flagged = 1,
+              .divergence_excess = .03,
+              .divergence_caused = 0});
   fleet.Go(20 * kMinute);
   Say(fleet, {});  // one judgement alone
   fleet.Go(kHour);
   EXPECT_THAT(fleet.Ever(), IsEmpty());
-  Say(fleet, {.divergence = .21, .divergence_flagged = 1});
+  Say(fleet, {.divergence = .21,
+              .divergence_flagged = 1,
+              .divergence_excess = .03,
+              .divergence_caused = 0});
   fleet.Go(30 * kMinute);
   ASSERT_THAT(fleet.engine().Alerts(false), SizeIs(1));
   const Alert& a = *fleet.engine().Alerts(false)[0];

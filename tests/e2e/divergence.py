@@ -18,6 +18,7 @@ import os
 import re
 import sys
 import urllib.parse
+from datetime import datetime
 
 from harness import Process, check, run, scratch
 
@@ -37,6 +38,11 @@ SURFACES = ("row", "answer", "card of the divergence", "card of the job", "API o
 ACCUSES = re.compile(r"times\s+too\s+(high|low)|corrected\s+MFU|causes\s+explain|no\s+definite\s+"
                      r"cause|explained\s+by\s+none|MFU\s+is\s+(probably\s+)?wrong|counted\s+twice|"
                      r"MFU[^.]*\balarm\b|\balarm\b[^.]*MFU\s+is")
+
+
+def seconds(window):
+    ends = [datetime.fromisoformat(window[k].replace("Z", "+00:00")) for k in ("from", "to")]
+    return (ends[1] - ends[0]).total_seconds()
 
 
 def told_by(text):
@@ -129,6 +135,12 @@ def fleet(preset, seed):
                      expect=None).stdout
         check(not told_by(status), f"{preset} {seed}: {job['key']} reports nothing: {status}")
     server.stop()
+    told = json.loads(run("--data-dir", folder + "/data", "alerts", "test", "job_mfu_divergence",
+                          "-o", "json", "-q", *window).stdout)
+    alerted = {alert["subject"]["job"] for alert in told}
+    for job in out:
+        job["alerted"] = job["job"] in alerted
+    check(alerted <= set(rows), f"{preset} {seed}: alerts of jobs that report nothing: {alerted}")
     return out, len(silent)
 
 
@@ -163,6 +175,14 @@ def main():
           f"{len(everything) - len(judged)} not computable, {silent} report nothing")
     for surface in SURFACES:
         print(f"  {surface}: {sum(bool(j['told'][surface]) for j in healthy)}")
+    # Of so long a window the rule has room for an hour and its `for`.
+    long = [j for j in wrong if seconds(j["window_s"]) >= 2 * 3600]
+    quiet = [j for j in long if not j["alerted"]]
+    loud = [j for j in healthy if j["alerted"]]
+    print(f"  alerts: {len(long) - len(quiet)} of {len(long)} miscounts, {len(loud)} of "
+          f"{len(healthy)} healthy jobs")
+    check(not quiet, f"no alert of {[j['job'] for j in quiet]}")
+    check(len(loud) <= max(1, .005 * len(healthy)), f"alerts of {[j['job'] for j in loud]}")
     check(found == wrong, "a planted miscount is not found")
     check(len(told) <= max(1, .005 * len(healthy)), "healthy jobs are told that their MFU is wrong")
 
