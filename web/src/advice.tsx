@@ -62,7 +62,7 @@ function Brings({ action, currency }: { action: Action; currency: string | null 
   if (action.gpu_seconds === null) return <div class="brings none">nothing by itself</div>;
   return (
     <div class="brings">
-      {action.at_most && 'up to '}
+      {action.at_most && <span class="sub">up to</span>}
       <b>{gpuHours(action.gpu_seconds)}</b> GPU-h
       {action.money !== null && <span class="sub">{money(action.money, currency)}</span>}
       {action.of_allocated !== null && action.of_allocated <= 1 && (
