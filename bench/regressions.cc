@@ -36,7 +36,8 @@ double Seconds(int repeat, F&& f) {
 }
 
 void Run(const std::string& directory, int hours, int repeat) {
-  const auto store = Checked(store::OpenDuckDbStore({.directory = directory, .read_only = true}));
+  const auto store = Checked(store::OpenDuckDbStore(
+      {.directory = directory, .read_only = true, .memory_limit_mb = 4096}));
   query::MemorySources sources;
   sources.store_stats = [&] { return store->stats(); };
   const query::Memory memory(std::move(sources), store->LoadDimensions());

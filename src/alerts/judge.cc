@@ -127,7 +127,7 @@ void Judge::Compare(Micros hour, Verdicts* out) const {
         const double part = place - static_cast<double>(below);
         return levels[below] + part * (levels[above] - levels[below]);
       };
-      v.history_low = std::exp(levels.front());
+      v.history_low = std::exp(quantile(.1));
       v.history_ofu = std::exp(quantile(.5));
       v.history_scatter = (quantile(.75) - quantile(.25)) / 1.349;  // of a normal distribution
     }

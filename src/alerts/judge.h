@@ -44,7 +44,7 @@ struct Verdict {
   // Of earlier runs of its workflow that were set alike: how many, their median OFU while kernels
   // ran, and how much it scatters (standard deviation of its logarithm, from the middle half).
   double history_runs = divergence, history_ofu = divergence, history_scatter = divergence;
-  double history_low = divergence;  // the least that one of them reached
+  double history_low = divergence;  // what nine in ten of them reached
 };
 using Verdicts = absl::flat_hash_map<std::string, Verdict>;  // by the job's key
 

@@ -121,7 +121,7 @@ constexpr QuantitySpec kQuantities[] = {
      "the median of what these reached: OFU while kernels ran, of five runs and more"},
     {Q::kJobHistoryScatter, kJob, "history_scatter", "1",
      "how much that scatters: standard deviation of its logarithm, by the middle half"},
-    {Q::kJobHistoryLow, kJob, "history_low", "ratio", "the least of what they reached"},
+    {Q::kJobHistoryLow, kJob, "history_low", "ratio", "what nine in ten of them reached"},
 
     {Q::kNodeSilence, kNode, "silence_s", "s", "since the newest sample of any of its GPUs"},
     {Q::kNodeGpus, kNode, "gpus", "GPUs", "GPUs that it was last heard to have"},
