@@ -15,7 +15,6 @@
 // of them; the scheduler's books have an attempt for each and every node, one in fifty drained for
 // a day. A server holds GPUs, intervals and books in memory, and so does this program: reading them
 // is not in the answers' time. Seeded; nothing is left on the disk unless asked.
-#include <duckdb.h>
 #include <fmt/format.h>
 #include <time.h>
 #include <unistd.h>
@@ -33,6 +32,7 @@
 #include "measure.h"
 #include "query/sankey.h"
 #include "query/usage_by.h"
+#include "scanner.h"
 #include "store/store.h"
 
 namespace flopwatch {
@@ -239,80 +239,6 @@ void PutHours(const Settings& s, const Fleet& fleet, store::Store* store) {
     Check(store->Seal(kBegin + fleet.hours * kMicrosPerHour + 3 * kMicrosPerHour));
 }
 
-// DuckDB as it comes, on the files alone.
-class Scanner {
- public:
-  explicit Scanner(const Settings& s) : directory_(s.directory) {
-    if (duckdb_open(nullptr, &database_) != DuckDBSuccess ||
-        duckdb_connect(database_, &connection_) != DuckDBSuccess)
-      Fail("cannot open");
-    Run(fmt::format("SET threads = {}", s.threads));
-    Run(fmt::format("SET memory_limit = '{}MB'", store::kDefaultMemoryMb));
-  }
-  ~Scanner() {
-    duckdb_disconnect(&connection_);
-    duckdb_close(&database_);
-  }
-  Scanner(const Scanner&) = delete;
-  Scanner& operator=(const Scanner&) = delete;
-
-  // SUM over every column of a table of rollups, and its rows; by job and model where `grouped`.
-  std::string SumsOf(std::string_view table, bool grouped) {
-    const std::string files =
-        fmt::format("read_parquet('{}/sealed/{}/day=*/**/*.parquet', hive_partitioning = false)",
-                    directory_, table);
-    std::string sums = "count(*)";
-    duckdb_result result;
-    if (duckdb_query(connection_, fmt::format("SELECT * FROM {} LIMIT 0", files).c_str(),
-                     &result) != DuckDBSuccess)
-      Fail(duckdb_result_error(&result));
-    for (idx_t c = 0; c < duckdb_column_count(&result); ++c) {
-      const std::string name = duckdb_column_name(&result, c);
-      const duckdb_type type = duckdb_column_type(&result, c);
-      const bool time = type == DUCKDB_TYPE_TIMESTAMP || type == DUCKDB_TYPE_TIMESTAMP_MS ||
-                        type == DUCKDB_TYPE_TIMESTAMP_TZ;
-      sums += time ? fmt::format(", max({})", name) : fmt::format(", sum({})", name);
-    }
-    duckdb_destroy_result(&result);
-    return fmt::format("SELECT {} FROM {}{}", sums, files,
-                       grouped ? " GROUP BY job_set, model" : "");
-  }
-  // What a server has in memory of who held what, as a table of DuckDB's own, in memory too.
-  void Hold(const std::vector<jobs::IntervalRecord>& intervals) {
-    Run("CREATE TABLE held(entity INTEGER, job INTEGER, from_ts BIGINT, to_ts BIGINT)");
-    duckdb_appender rows = nullptr;
-    if (duckdb_appender_create(connection_, nullptr, "held", &rows) != DuckDBSuccess)
-      Fail("cannot append");
-    for (const jobs::IntervalRecord& i : intervals) {
-      duckdb_append_int32(rows, i.entity);
-      duckdb_append_int32(rows, i.job);
-      duckdb_append_int64(rows, i.from);
-      duckdb_append_int64(rows, i.to);
-      duckdb_appender_end_row(rows);
-    }
-    if (duckdb_appender_destroy(&rows) != DuckDBSuccess) Fail("cannot append");
-  }
-  static std::string SumsOfHeld() { return "SELECT sum(to_ts - from_ts) FROM held GROUP BY job"; }
-  // The first value.
-  int64_t Run(const std::string& sql) {
-    duckdb_result result;
-    if (duckdb_query(connection_, sql.c_str(), &result) != DuckDBSuccess)
-      Fail(duckdb_result_error(&result));
-    const int64_t value = duckdb_row_count(&result) > 0 ? duckdb_value_int64(&result, 0, 0) : 0;
-    duckdb_destroy_result(&result);
-    return value;
-  }
-
- private:
-  [[noreturn]] static void Fail(std::string_view why) {
-    fmt::print(stderr, "DuckDB: {}\n", why);
-    std::exit(1);
-  }
-  const std::string directory_;
-  duckdb_database database_ = nullptr;
-  duckdb_connection connection_ = nullptr;
-};
-
 struct Took {
   double wall = 1e9, cpu = 1e9;
   template <typename F>
@@ -332,7 +258,7 @@ void Ask(const Settings& s, store::Store* store) {
   const query::Query query(&memory, store);
   const store::Window window = {kBegin, kBegin + s.days * kMicrosPerDay};
   const fleet::Prices prices;
-  Scanner scanner(s);
+  Scanner scanner(s.directory, s.threads);
   scanner.Hold(memory.jobs().Intervals(window.from, window.to));
   const auto usage = [&](query::UsageBy by) {
     query::View view = query.Resolve(window);

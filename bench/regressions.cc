@@ -3,8 +3,8 @@
 //   flopwatch simulate fleet --gpus 2000 --hours 336 --interval 60s --preset research --into D
 //   bench_regressions D [HOURS] [REPEAT]
 //
-// The plain scan is one SQL statement that adds up those columns of the minutes of jobs which the
-// scan reads, and nothing else; grouped by job it is what any answer by job costs.
+// The plain scan is DuckDB as it comes, which adds up every column of the minutes of jobs in the
+// same files, on as many threads; by job it is what any answer by job costs.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -12,6 +12,7 @@
 #include <string>
 
 #include "query/regressions.h"
+#include "scanner.h"
 #include "store/store.h"
 
 namespace flopwatch {
@@ -36,28 +37,18 @@ double Seconds(int repeat, F&& f) {
 }
 
 void Run(const std::string& directory, int hours, int repeat) {
-  const auto store = Checked(store::OpenDuckDbStore(
-      {.directory = directory, .read_only = true, .memory_limit_mb = 4096}));
+  const auto store = Checked(store::OpenDuckDbStore({.directory = directory, .read_only = true}));
   query::MemorySources sources;
   sources.store_stats = [&] { return store->stats(); };
   const query::Memory memory(std::move(sources), store->LoadDimensions());
   const query::Query query(&memory, store.get());
   const Micros to = memory.now();
   const store::Window window = {to - hours * kMicrosPerHour, to};
-  // The means of the view are quotients of the stored sums and their seconds.
-  const std::string sums =
-      "sum(gpu_seconds), sum(computable_s), sum(ofu_s), sum(tensor_active * gpu_seconds), "
-      "sum(sm_clock_mhz * gpu_seconds), sum(sm_active * gpu_seconds), "
-      "sum(sm_occupancy * gpu_seconds), sum(gpu_util * gpu_seconds), sum(energy_j)";
-  const std::string where =
-      fmt::format("FROM job_minutes WHERE ts >= TIMESTAMP '{}' AND ts < TIMESTAMP '{}'",
-                  FormatTime(window.from).substr(0, 19), FormatTime(window.to).substr(0, 19));
-  const store::QueryLimits limits{.max_rows = 1'000'000, .timeout = kMicrosPerHour};
-  const double plain = Seconds(
-      repeat, [&] { Checked(store->UserSql(fmt::format("SELECT {} {}", sums, where), limits)); });
-  const double by_job = Seconds(repeat, [&] {
-    Checked(store->UserSql(fmt::format("SELECT job, {} {} GROUP BY job", sums, where), limits));
-  });
+  Scanner scanner(directory, 2);
+  const double plain =
+      Seconds(repeat, [&] { scanner.Run(scanner.SumsOf("job_minute", false, window.from)); });
+  const double by_job =
+      Seconds(repeat, [&] { scanner.Run(scanner.SumsOf("job_minute", true, window.from)); });
   size_t points = 0;
   const double steps = Seconds(repeat, [&] {
     points = Checked(store->UsageByJobSteps(window, 5 * kMicrosPerMinute, query::kWorkDuty)).size();

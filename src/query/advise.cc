@@ -320,8 +320,8 @@ class Adviser {
                              LossClaim::Of::kShareOfRest, t.share);
       claim.evidence = fmt::format(
           "job {}: its trace {} of {} ({}) shows up to {:.1f} % of its steps lost:", t.job, t.trace,
-          FormatTime(FloorTo(t.taken, kMicrosPerMinute)), t.ranks == 1 ? "1 rank" : fmt::format("{} ranks", t.ranks),
-          100 * t.share);
+          FormatTime(FloorTo(t.taken, kMicrosPerMinute)),
+          t.ranks == 1 ? "1 rank" : fmt::format("{} ranks", t.ranks), 100 * t.share);
       for (size_t k = 0; k < std::min(t.findings.size(), kFindingsSaid); ++k) {
         claim.evidence += fmt::format("{} {} ({:.1f} %)", k == 0 ? "" : ";", t.findings[k].first,
                                       100 * t.findings[k].second);
