@@ -73,7 +73,7 @@ TEST(Look, AJobBelowEarlierRunsOfItsWorkflow) {
     other.Go(2 * kHour);
     return other.Ever();
   };
-  EXPECT_THAT(ever_after({.history_runs = 5,
+  EXPECT_THAT(ever_after({.history_runs = 8,
                           .history_ofu = 1.5 * ofu,
                           .history_scatter = .02,
                           .history_low = 1.2 * ofu}),
@@ -89,7 +89,7 @@ TEST(Look, AJobBelowEarlierRunsOfItsWorkflow) {
                           .history_scatter = .1,
                           .history_low = 1.2 * ofu}),
               IsEmpty());
-  EXPECT_THAT(ever_after({.history_runs = 4,
+  EXPECT_THAT(ever_after({.history_runs = 7,
                           .history_ofu = 1.5 * ofu,
                           .history_scatter = .02,
                           .history_low = 1.2 * ofu}),

@@ -220,7 +220,7 @@ class Truth:
                 if alike(o) and o["end"] and seconds(o["end"]) <= e.begin and
                 seconds(o["end"]) - max(seconds(o["start"]), self.begin) >= 600]
         good = [o for o in runs if seconds(o["end"]) <= e.since]
-        return len(good) >= 5 and len(good) >= .9 * len(runs) and \
+        return len(good) >= 8 and len(good) >= .9 * len(runs) and \
             sorted(o.get("ofu") or 0 for o in good)[len(good) // 2] >= .05
 
     def grown(self, e, counter):
