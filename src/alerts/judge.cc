@@ -21,17 +21,6 @@ bool Names(absl::Span<const Rule> rules, absl::Span<const Quantity> quantities) 
   });
 }
 
-// Log of the OFU while kernels ran; NaN where the run worked for too little.
-double LevelOf(const fleet::WorkflowRun& run) {
-  fleet::WorkSums sums;
-  for (const fleet::RunStep& step : run.steps) sums += step.sums;
-  const auto ofu = sums.BusyOfu();
-  const double least =
-      fleet::kLeastBusySeconds * static_cast<double>(std::max<int64_t>(run.setting.gpus, 1));
-  return ofu && *ofu > 0 && sums.busy_s >= least ? std::log(*ofu)
-                                                 : std::numeric_limits<double>::quiet_NaN();
-}
-
 }  // namespace
 
 Judge::Judge(const query::Query* query, absl::Span<const Rule> rules,
@@ -95,8 +84,11 @@ Status Judge::ReadHistory(Micros to) {
   for (const fleet::WorkflowRuns& workflow : set.workflows) {
     if (workflow.runs.size() <= fleet::kLeastRunsBefore) continue;
     Workflow& runs = workflows_.emplace_back();
-    for (const fleet::WorkflowRun& run : workflow.runs)
-      runs.push_back({run.job, run.from, run.to, run.setting, LevelOf(run)});
+    for (const fleet::WorkflowRun& run : workflow.runs) {
+      const auto gpus = static_cast<double>(std::max<int64_t>(run.setting.gpus, 1));
+      runs.push_back({run.job, run.from, run.to, run.setting,
+                      fleet::LevelOf(run, fleet::kLeastBusySeconds * gpus)});
+    }
   }
   return absl::OkStatus();
 }
@@ -112,9 +104,9 @@ void Judge::Compare(Micros hour, Verdicts* out) const {
       levels.clear();
       for (size_t i = k; i-- > 0 && levels.size() < kMostHistoryRuns;) {
         const Run& before = runs[i];
-        if (before.to < known && before.job != run.job && !std::isnan(before.level) &&
+        if (before.to < known && before.job != run.job && before.level &&
             !fleet::SettingDifference(before.setting, run.setting))
-          levels.push_back(before.level);
+          levels.push_back(*before.level);
       }
       Verdict& v = (*out)[run.job];
       v.history_runs = static_cast<double>(levels.size());

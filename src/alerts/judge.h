@@ -5,11 +5,9 @@
 #pragma once
 
 #include <limits>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -22,6 +20,8 @@
 namespace flopwatch::alerts {
 
 inline constexpr Micros kJudgedEvery = 10 * kMicrosPerMinute;
+// What nobody has asked anew for so long, because a question hangs or a clock jumped, is not known.
+inline constexpr Micros kJudgedGood = 3 * kJudgedEvery;
 inline constexpr Micros kJudgedOver = kMicrosPerHour;
 inline constexpr Micros kLeastJudged = 30 * kMicrosPerMinute;  // of that, with reports
 // The last minutes are left out: they may not be rolled up yet, or reported.
@@ -66,7 +66,7 @@ class Judge {
     std::string job;
     Micros from = 0, to = 0;
     fleet::RunSetting setting;
-    double level = 0;  // log of OFU while kernels ran; NaN = not known
+    std::optional<double> level;  // fleet::LevelOf()
   };
   using Workflow = std::vector<Run>;  // by when they began
 

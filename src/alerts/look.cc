@@ -371,7 +371,7 @@ void Look::TakeJobs(Micros now, Round* round) {
     }
     SetBaseline(past, now, row, &out);
     SetReports(record->key, now, row, &out);
-    SetVerdict(record->key, row, &out);
+    SetVerdict(record->key, now, row, &out);
     ++row;
   }
   if (full) reports_.Expire(now);
@@ -406,8 +406,8 @@ void Look::SetReports(std::string_view job, Micros now, size_t row, Subjects* ou
   for (const auto& [quantity, value] : values) out->Set(quantity, row, value);
 }
 
-void Look::SetVerdict(const std::string& job, size_t row, Subjects* out) const {
-  if (verdicts_ == nullptr) return;
+void Look::SetVerdict(const std::string& job, Micros now, size_t row, Subjects* out) const {
+  if (verdicts_ == nullptr || std::abs(now - judged_) > kJudgedGood) return;
   const auto at = verdicts_->find(job);
   if (at == verdicts_->end()) return;
   const Verdict& v = at->second;

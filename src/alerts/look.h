@@ -49,8 +49,11 @@ class Look {
   // From the next round on; null = no rack is known. Shared with replays that run meanwhile.
   void SetRacks(std::shared_ptr<const Racks> racks) { racks_ = std::move(racks); }
 
-  // What is known of jobs from the next round on; null = nothing.
-  void SetVerdicts(std::shared_ptr<const Verdicts> verdicts) { verdicts_ = std::move(verdicts); }
+  // What is known of jobs at a moment, from the next round on, for kJudgedGood; null = nothing.
+  void SetVerdicts(std::shared_ptr<const Verdicts> verdicts, Micros moment) {
+    verdicts_ = std::move(verdicts);
+    judged_ = moment;
+  }
 
   // Fills `round` with what is known at `now`. The round refers to this until the next call.
   void Take(Micros now, Round* round);
@@ -115,7 +118,7 @@ class Look {
   void TakeNodes(Micros now, Round* round);
   void TakeJobs(Micros now, Round* round);
   void SetReports(std::string_view job, Micros now, size_t row, Subjects* out);
-  void SetVerdict(const std::string& job, size_t row, Subjects* out) const;
+  void SetVerdict(const std::string& job, Micros now, size_t row, Subjects* out) const;
   static void SetBaseline(const JobPast& past, Micros now, size_t row, Subjects* out);
   static void KeepLow(JobPast* past);
   void TakeFleet(Micros now, Round* round);
@@ -133,6 +136,7 @@ class Look {
   const query::Memory& memory_;
   std::shared_ptr<const Racks> racks_;
   std::shared_ptr<const Verdicts> verdicts_;
+  Micros judged_ = 0;                               // the moment of verdicts_
   std::vector<Board> boards_;                       // by entity id
   std::vector<int32_t> node_of_;                    // by entity id: in nodes_; -1 = not known
   std::vector<std::string> nodes_;                  // each once

@@ -233,7 +233,7 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
     judged = moment;
     auto verdicts = std::make_shared<Verdicts>();
     FW_RETURN_IF_ERROR(judge.At(moment, verdicts.get()));
-    look.SetVerdicts(std::move(verdicts));
+    look.SetVerdicts(std::move(verdicts), moment);
     return absl::OkStatus();
   };
   Round round;

@@ -180,7 +180,7 @@ void Service::Consider(std::stop_token stop) {
       if (!status.ok())
         LogWarn("alerts: what the store says of jobs is not known: {}", MessageOf(status));
       const MutexLock round(round_mutex_);
-      look_.SetVerdicts(std::move(verdicts));
+      look_.SetVerdicts(std::move(verdicts), moment);
     }
     MutexLock lock(mutex_);
     wake_.WaitFor(mutex_, stop, kTick, [] { return false; });

@@ -293,21 +293,12 @@ class Adviser {
         fleet::HeldBackRuns& group = out.emplace_back();
         for (const fleet::WorkflowRun& run : workflow.runs) {
           if (!alike(run)) continue;
-          if (const auto level = LevelOf(run))
+          if (const auto level = fleet::LevelOf(run, kLeastComputableSeconds))
             (named(run) ? group.with : group.without).push_back(*level);
         }
       }
     }
     return out;
-  }
-
-  // The logarithm of a run's OFU while kernels ran.
-  static std::optional<double> LevelOf(const fleet::WorkflowRun& run) {
-    fleet::WorkSums sums;
-    for (const fleet::RunStep& step : run.steps) sums += step.sums;
-    const auto ofu = sums.BusyOfu();
-    if (!ofu || !(*ofu > 0) || sums.busy_s < kLeastComputableSeconds) return std::nullopt;
-    return std::log(*ofu);
   }
 
   void ClaimTraced(const TracedJobs& traced) {

@@ -31,36 +31,39 @@ TEST(Look, NothingFiresOnAHealthyJob) {
   EXPECT_NEAR(fleet.Value(Quantity::kJobBaselineWindows), 20, 1);
 }
 
-// What the store says of job 7, until it says something else.
-void Say(LiveFleet& fleet, const Verdict& verdict) {
-  fleet.look().SetVerdicts(std::make_shared<const Verdicts>(Verdicts{{"7", verdict}}));
+// What the store says of job 7 for the next minutes, asked anew every ten.
+void Hear(LiveFleet& fleet, const Verdict& verdict, int64_t seconds) {
+  for (int64_t part = 0; seconds > 0; seconds -= part) {
+    fleet.look().SetVerdicts(std::make_shared<const Verdicts>(Verdicts{{"7", verdict}}),
+                             fleet.now());
+    fleet.Go(part = std::min(seconds, 10 * kMinute));
+  }
 }
 
 TEST(Look, AnMfuThatGpusDoNotShowIsATicketOfItsOwner) {
   LiveFleet fleet(1, 4);
   fleet.Go(10 * kMinute);
-  Say(fleet, {.divergence = .04, .divergence_flagged = 0});
-  fleet.Go(kHour);
+  Hear(fleet, {.divergence = .04, .divergence_flagged = 0}, kHour);
   EXPECT_THAT(fleet.Ever(), IsEmpty());
-  Say(fleet, {.divergence = .21,
-              .divergence_flagged = 1,
-              .divergence_excess = .03,
-              .divergence_caused = 0});
-  fleet.Go(20 * kMinute);
-  Say(fleet, {});  // one judgement alone
-  fleet.Go(kHour);
+  const Verdict off = {
+      .divergence = .21, .divergence_flagged = 1, .divergence_excess = .03, .divergence_caused = 0};
+  Hear(fleet, off, 20 * kMinute);
+  Hear(fleet, {}, kHour);  // two judgements alone
   EXPECT_THAT(fleet.Ever(), IsEmpty());
-  Say(fleet, {.divergence = .21,
-              .divergence_flagged = 1,
-              .divergence_excess = .03,
-              .divergence_caused = 0});
-  fleet.Go(30 * kMinute);
+  Hear(fleet, off, 30 * kMinute);
   ASSERT_THAT(fleet.engine().Alerts(false), SizeIs(1));
   const Alert& a = *fleet.engine().Alerts(false)[0];
   EXPECT_EQ(a.rule, "job_mfu_divergence");
   EXPECT_EQ(a.owner, "user");
   EXPECT_EQ(a.severity, Severity::kTicket);
   EXPECT_EQ(a.subject.job, "7");
+  // Nobody asks any more: half an hour later it is not known, and the alert ends of no data.
+  fleet.Go(15 * kMinute);
+  EXPECT_EQ(fleet.Value(Quantity::kJobDivergence), .21);
+  EXPECT_THAT(fleet.Firing(), SizeIs(1));
+  fleet.Go(30 * kMinute);
+  EXPECT_TRUE(std::isnan(fleet.Value(Quantity::kJobDivergence)));
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
 }
 
 TEST(Look, AJobBelowEarlierRunsOfItsWorkflow) {
@@ -69,8 +72,7 @@ TEST(Look, AJobBelowEarlierRunsOfItsWorkflow) {
   const double ofu = fleet.Value(Quantity::kJobBusyOfu);
   const auto ever_after = [&](const Verdict& verdict) {
     LiveFleet other(2, 4);
-    Say(other, verdict);
-    other.Go(2 * kHour);
+    Hear(other, verdict, 2 * kHour);
     return other.Ever();
   };
   EXPECT_THAT(ever_after({.history_runs = 8,
@@ -239,6 +241,25 @@ TEST(Look, GpusThatAJobHoldsAndNeverUses) {
   fleet.Go(10 * kMinute);
   EXPECT_THAT(fleet.Firing(), IsEmpty());
   EXPECT_EQ(fleet.engine().Alerts(true)[0]->ended, "cleared");
+}
+
+// An evaluation every five hours: news once, then how the job runs; lower than that is news again.
+TEST(Look, AFallThatTheJobCameBackFromIsNoDrop) {
+  LiveFleet fleet(2, 4);
+  const auto fall_to = [&](double tensor) {
+    fleet.All({.tensor = tensor, .sm = .6, .power = 500});
+    fleet.Go(40 * kMinute);
+    fleet.All({});
+    fleet.Go(4 * kHour + 20 * kMinute);
+  };
+  fleet.Go(2 * kHour);
+  fall_to(.2);
+  EXPECT_THAT(fleet.Ever(), ElementsAre(Pair("job_ofu_drop", 1)));
+  fall_to(.2);
+  fall_to(.2);
+  EXPECT_THAT(fleet.Ever(), ElementsAre(Pair("job_ofu_drop", 1)));
+  fall_to(.15);
+  EXPECT_THAT(fleet.Ever(), ElementsAre(Pair("job_ofu_drop", 2)));
 }
 
 TEST(Look, ADropOfOfuWithinAJob) {

@@ -1,5 +1,7 @@
 #include "fleet/regressions/run.h"
 
+#include <cmath>
+
 namespace flopwatch::fleet {
 namespace {
 
@@ -36,6 +38,14 @@ std::optional<double> WorkSums::ClockMhz() const { return MeanOverSpan(clock_mhz
 std::optional<double> WorkSums::PowerW() const { return MeanOverSpan(power_j, power_span_s); }
 std::optional<double> WorkSums::Occupancy() const {
   return MeanOverSpan(occupancy_s, occupancy_span_s);
+}
+
+std::optional<double> LevelOf(const WorkflowRun& run, double least_busy_s) {
+  WorkSums sums;
+  for (const RunStep& step : run.steps) sums += step.sums;
+  const auto ofu = sums.BusyOfu();
+  if (!ofu || !(*ofu > 0) || sums.busy_s < least_busy_s) return std::nullopt;
+  return std::log(*ofu);
 }
 
 }  // namespace flopwatch::fleet

@@ -57,6 +57,10 @@ struct WorkflowRun {
   std::vector<RunStep> steps;  // in order of time; of minutes in which kernels ran alone
 };
 
+// The logarithm of the OFU while kernels ran over all of a run; nullopt where it did less than so
+// many GPU-seconds of work, or none that tensor pipes show.
+std::optional<double> LevelOf(const WorkflowRun& run, double least_busy_s);
+
 struct WorkflowRuns {
   std::string name, user;
   std::vector<WorkflowRun> runs;  // in order of their begin
