@@ -10,7 +10,7 @@ named, or where a corrected MFU stands beside the claimed one. Seeds that nothin
 Jobs of other presets than llm report no MFU: there any word of a wrong one is wrong.
 
   divergence.py [PRESET...]     FLOPWATCH_TEST_SEEDS=20: so many fleets of each preset (1), from
-  FLOPWATCH_TEST_FIRST_SEED on (801); FLOPWATCH_TEST_GPUS (256), FLOPWATCH_TEST_HOURS (12);
+  FLOPWATCH_TEST_FIRST_SEED on (803); FLOPWATCH_TEST_GPUS (256), FLOPWATCH_TEST_HOURS (12);
   FLOPWATCH_TEST_DUMP=FILE: what each job was told, as lines of JSON
 """
 import json
@@ -24,7 +24,7 @@ from harness import Process, check, run, scratch
 
 PRESETS = sys.argv[1:] or ["llm", "research"]
 SEEDS = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "1"))
-FIRST = int(os.environ.get("FLOPWATCH_TEST_FIRST_SEED", "801"))
+FIRST = int(os.environ.get("FLOPWATCH_TEST_FIRST_SEED", "803"))
 GPUS = os.environ.get("FLOPWATCH_TEST_GPUS", "256")
 HOURS = int(os.environ.get("FLOPWATCH_TEST_HOURS", "12"))
 DUMP = os.environ.get("FLOPWATCH_TEST_DUMP")
