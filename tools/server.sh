@@ -1,13 +1,22 @@
-# What tools/prometheus and tools/victoriametrics have in common: one program, fetched once into a
-# cache, started on a port that the kernel chooses, and its folder. Sourced by them; they set:
+# What tools/prometheus, tools/victoriametrics and their like have in common: one program, fetched
+# once into a cache, started on a port of 127.0.0.1, and its folder. Sourced by them; they set:
 #   tool     the name in messages
 #   program  the file to run, or "" while none is there
 #   get      a function that fetches it into $cache and sets program, or calls cannot
 #   options  a function that prints the options to start with, one a line, for the folder $dir
 #   ready    the path that answers 200 when it is ready
+# and may set:
+#   listens  where options cannot leave the choice of the port to the kernel, the one that they name
+#   before   a function that is called before options
+#   launcher what starts the program, and ends with it
+#   urls     a function that prints what start prints, given the URL of the port
 # shellcheck shell=bash
 
 cache=${FLOPWATCH_CACHE:-${XDG_CACHE_HOME:-${HOME:-/tmp}/.cache}/flopwatch}
+
+launcher=()
+listens=
+urls() { printf '%s\n' "$1"; }
 
 say() { printf '%s: %s\n' "$tool" "$*" >&2; }
 die() { say "$*"; exit 1; }
@@ -31,6 +40,33 @@ get_once() {
   fi
   exec 8>&-
   [ $ok = yes ]
+}
+
+# Prints so many ports that nobody listens on, for servers that cannot be told to take any.
+free_ports() {
+  local left=$1 port
+  while [ "$left" -gt 0 ]; do
+    port=$((20000 + RANDOM % 12000))
+    ! grep -qi "^ *[0-9]*: [0-9A-F]*:$(printf '%04X' $port) " /proc/net/tcp || continue
+    printf '%d\n' $port
+    left=$((left - 1))
+  done
+}
+
+# make_module FILE MODULE VERSION PACKAGE TAGS: builds a package of a module that `go install` does
+# not take, because its go.mod replaces others.
+make_module() {
+  local file=$1 module=$2 version=$3 package=$4 tags=$5 from work
+  from=$(GOFLAGS=-mod=mod limited 600 go mod download -json "$module@$version" |
+    sed -n 's/^\t*"Dir": "\(.*\)",*$/\1/p') && [ -d "$from" ] || return
+  work=$(mktemp -d "$cache/.build-XXXXXX") || return
+  (cp -r "$from/." "$work" && chmod -R u+w "$work" && cd "$work" &&
+    GOFLAGS="-p=2 -buildvcs=false -mod=mod" limited 1700 nice -n 15 go build -tags "$tags" \
+      -ldflags "-s -w" -o "$work/built" "$package" &&
+    mkdir -p "$(dirname "$file")" && mv "$work/built" "$file")
+  local rc=$?
+  rm -rf "$work"
+  return $rc
 }
 
 # The server of $dir, if it runs: its environment says whose it is. A zombie is over (process 1 may
@@ -58,10 +94,10 @@ port_of() {
 end_server() {
   local pid deadline
   pid=$(running) || return 0
-  kill "$pid" 2>/dev/null
+  kill -- "-$pid" 2>/dev/null  # it leads a group, of what it needs beside it
   deadline=$((SECONDS + 10))
   while running >/dev/null; do
-    [ $SECONDS -lt $deadline ] || kill -9 "$pid" 2>/dev/null
+    [ $SECONDS -lt $deadline ] || kill -9 -- "-$pid" 2>/dev/null
     [ $SECONDS -lt $((deadline + 10)) ] || die "process $pid of $dir does not end"
     sleep 0.05
   done
@@ -81,15 +117,17 @@ start_server() {
     [ -z "$(ls -A "$dir")" ] || die "$dir is not empty"
     printf '%s\n' "$made" >"$dir/.flopwatch-$tool"
   fi
+  [ -z "$(type -t before)" ] || before
   while read -r line; do arguments+=("$line"); done < <(options)
   # It ends with the shell that started it only if someone ends it: no signal of a terminal.
-  FLOPWATCH_SERVER_DIR=$dir setsid "$program" "${arguments[@]}" "$@" >"$dir/log" 2>&1 </dev/null &
+  FLOPWATCH_SERVER_DIR=$dir setsid "${launcher[@]}" "$program" "${arguments[@]}" "$@" \
+    >"$dir/log" 2>&1 </dev/null &
   pid=$!
   disown
   printf '%s\n' "$pid" >"$dir/pid"
   deadline=$((SECONDS + 30))
-  until port=$(port_of "$pid") && limited 2 curl -fsS "http://127.0.0.1:$port$ready" >/dev/null 2>&1
-  do
+  until port=${listens:-$(port_of "$pid")} &&
+    limited 2 curl -fsS "http://127.0.0.1:$port$ready" >/dev/null 2>&1; do
     if [ $SECONDS -ge $deadline ] || [ ! -e "/proc/$pid" ] ||
       grep -q '^State:[[:space:]]*Z' "/proc/$pid/status"; then
       tail -n 5 "$dir/log" >&2
@@ -98,7 +136,7 @@ start_server() {
     fi
     sleep 0.05
   done
-  printf 'http://127.0.0.1:%s\n' "$port"
+  urls "http://127.0.0.1:$port"
 }
 
 # Only what start made, or the server: DIR itself stays if it was there before.

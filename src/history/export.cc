@@ -34,7 +34,7 @@ class ExportWay : public Way {
     }
     if (reply.status == 404 || reply.status == 405 || reply.status == 400)
       return Unimplemented("{}: has no /api/v1/export; it is no VictoriaMetrics", server_.name());
-    if (reply.status != 200) return CheckAnswer(server_, reply);
+    if (reply.status != 200) return ReadAnswer(server_, reply).status();
     // A web page, or a proxy's own answer, is no empty export.
     if (reply.type.find("json") == std::string::npos)
       return Unimplemented("{}: /api/v1/export answered '{}', not JSON lines", server_.name(),

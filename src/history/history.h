@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "base/json_read.h"
 #include "base/status.h"
 #include "base/time.h"
 #include "net/tls.h"
@@ -136,8 +137,19 @@ StatusOr<std::unique_ptr<Way>> ChooseWay(Server* server, std::string_view name,
 // The names of all metrics with a sample in the window, sorted.
 StatusOr<std::vector<std::string>> MetricNames(Server* server, store::Window window);
 
-// The members of a JSON answer of Prometheus' API, or why it is none: an error in it, or a partial
-// answer (warnings, isPartial), which is none.
-Status CheckAnswer(const Server& server, const Reply& reply);
+// Labels of which the server says that they tell its replicas apart: a Thanos querier does (its
+// flag query.replica-label); empty where it says nothing.
+StatusOr<std::vector<std::string>> ReplicaLabels(Server* server);
+
+// A JSON answer of Prometheus' API, or why it is none: an error in it, or a partial answer
+// (warnings, isPartial), which is none.
+StatusOr<Json> ReadAnswer(const Server& server, const Reply& reply);
+
+// Asks a server of many stores for all that they have, as they have it: no answer where one of them
+// is away, no replicas made one (who does that leaves samples out where it changes from one to
+// another: the importer does it itself), no aggregates in place of samples. Others pass over what
+// they do not know.
+inline constexpr std::string_view kWholeAndRaw =
+    "&partial_response=false&dedup=false&max_source_resolution=0s";
 
 }  // namespace flopwatch::history

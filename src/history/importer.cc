@@ -67,6 +67,7 @@ class Importer {
           server_.name(), names.size());
     }
     FW_ASSIGN_OR_RETURN(way_, ChooseWay(&server_, options_.way, options_.window));
+    FW_ASSIGN_OR_RETURN(replica_labels_, ReplicaLabels(&server_));
     lost_ = unread().lost;
     return absl::OkStatus();
   }
@@ -109,6 +110,7 @@ class Importer {
   FirstLook Look(const ingest::IngestSide& side, Window looked_at, double seconds);
 
   const Unread& unread() const { return way_->unread(); }
+  const std::vector<std::string>& replica_labels() const { return replica_labels_; }
   // Whether the window that failed has shown damage that is to be passed by: it is asked again.
   bool FoundDamage(const Status& failed) {
     if (failed.code() != absl::StatusCode::kDataLoss || unread().lost == lost_) return false;
@@ -174,7 +176,7 @@ class Importer {
   const ImportOptions& options_;
   Server server_;
   std::unique_ptr<Way> way_;
-  std::vector<std::string> metrics_;
+  std::vector<std::string> metrics_, replica_labels_;
   uint64_t other_metrics_ = 0, samples_ = 0, last_samples_ = 0;
   double last_fill_ = 0;
   uint64_t lost_ = 0;  // of unread(), that is known
@@ -219,6 +221,7 @@ StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog
   Importer importer(options);
   FW_RETURN_IF_ERROR(importer.Open());
   FW_ASSIGN_OR_RETURN(const auto taker, StoreTaker::Into(options.taking, catalog, nullptr));
+  taker->AddReplicaLabels(importer.replica_labels());
   Window look = {std::max(options.window.from, options.window.to - kLook), options.window.to};
   Micros begin = MonotonicNow();
   for (;;) {
@@ -236,6 +239,7 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
   Importer importer(options);
   FW_RETURN_IF_ERROR(importer.Open());
   FW_ASSIGN_OR_RETURN(Taker* const taker, open());
+  taker->AddReplicaLabels(importer.replica_labels());
   const Window all = options.window;
   Micros length = kFirstSlice;
   const Micros max_span = options.taking.max_span;

@@ -25,12 +25,12 @@ class QueryWay : public Way {
     // below.
     const std::string query =
         fmt::format("{}[{}ms]", selector.Text(), (window.to - window.from) / kMicrosPerMilli);
-    auto reply = server_.Post("/api/v1/query", "application/x-www-form-urlencoded",
-                              fmt::format("query={}&time={:.3f}", net::PercentEncode(query),
-                                          static_cast<double>(window.to) / kMicrosPerSecond));
+    auto reply =
+        server_.Post("/api/v1/query", "application/x-www-form-urlencoded",
+                     fmt::format("query={}&time={:.3f}{}", net::PercentEncode(query),
+                                 static_cast<double>(window.to) / kMicrosPerSecond, kWholeAndRaw));
     FW_RETURN_IF_ERROR(reply.status());
-    FW_RETURN_IF_ERROR(CheckAnswer(server_, *reply));
-    FW_ASSIGN_OR_RETURN(const Json json, Json::Parse(reply->body));
+    FW_ASSIGN_OR_RETURN(const Json json, ReadAnswer(server_, *reply));
     const Json& data = json["data"];
     if (data["resultType"].text() != "matrix")
       return DataLoss("{}: a range selector did not give a matrix", server_.name());

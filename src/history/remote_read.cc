@@ -34,7 +34,7 @@ class RemoteReadWay : public Way {
             {{"Content-Encoding", "snappy"}, {"X-Prometheus-Remote-Read-Version", "0.1.0"}}));
     const telemetry::ReadForm form = telemetry::ReadFormOf(reply.type);
     // VictoriaMetrics says 400, proxies all sorts.
-    if (reply.status == 401 || reply.status == 403) return CheckAnswer(server_, reply);
+    if (reply.status == 401 || reply.status == 403) return ReadAnswer(server_, reply).status();
     if (works_ && (reply.status == 400 || reply.status == 413 || reply.status == 422)) {
       return ResourceExhausted("{}: HTTP {}: {}", server_.name(), reply.status,
                                Printable(reply.body, 200));
@@ -43,7 +43,7 @@ class RemoteReadWay : public Way {
       return Unimplemented("{}: has no remote read (HTTP {}, '{}')", server_.name(), reply.status,
                            Printable(reply.type, 60));
     }
-    if (reply.status != 200) return CheckAnswer(server_, reply);
+    if (reply.status != 200) return ReadAnswer(server_, reply).status();
     const auto give = [&](const telemetry::ReadSeries& series) { Give(series, window, visit); };
     telemetry::ReadStats stats;
     if (form == telemetry::ReadForm::kStreamed) {

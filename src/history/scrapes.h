@@ -30,6 +30,10 @@ class Scrapes {
  public:
   // `replica_labels`: besides those that are usual.
   explicit Scrapes(std::vector<std::string> replica_labels = {});
+  // More of them; before the first series.
+  void AddReplicaLabels(const std::vector<std::string>& labels) {
+    replica_labels_.insert(replica_labels_.end(), labels.begin(), labels.end());
+  }
 
   void Add(const telemetry::MetricSeries& series);
   uint64_t samples() const { return samples_; }
@@ -90,7 +94,7 @@ class Scrapes {
   void Write(const Exporter& exporter, const Moment& moment, Stream* stream,
              absl::FunctionRef<void(const Scrape&)> f);
 
-  const std::vector<std::string> replica_labels_;
+  std::vector<std::string> replica_labels_;
   std::map<std::pair<std::string, std::string>, Exporter> exporters_;  // by job and instance
   OwnerSeries owners_;
   std::vector<PodHeld> pods_;

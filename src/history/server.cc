@@ -224,12 +224,13 @@ Status CheckContent(const Reply& reply, const StatusOr<Json>& json, std::string_
   return absl::OkStatus();
 }
 
-Status CheckAnswer(const Server& server, const Reply& reply) {
-  const auto json = Json::Parse(reply.body, {.what = "the answer"});
+StatusOr<Json> ReadAnswer(const Server& server, const Reply& reply) {
+  StatusOr<Json> json = Json::Parse(reply.body, {.what = "the answer"});
   const std::string error = json.ok() ? Printable((*json)["error"].text(), 300) : "";
   Status status = CheckStatus(reply, error);
   if (status.ok()) status = CheckContent(reply, json, error);
-  return Annotate(status, server.name());
+  if (!status.ok()) return Annotate(status, server.name());
+  return json;
 }
 
 StatusOr<std::vector<std::string>> MetricNames(Server* server, store::Window window) {
@@ -237,18 +238,34 @@ StatusOr<std::vector<std::string>> MetricNames(Server* server, store::Window win
     FW_ASSIGN_OR_RETURN(TsdbFolder* const folder, server->Folder());
     return folder->MetricNames(window);
   }
-  FW_ASSIGN_OR_RETURN(
-      const Reply reply,
-      server->Get("/api/v1/label/__name__/values",
-                  fmt::format("start={}&end={}", window.from / kMicrosPerSecond,
-                              (window.to + kMicrosPerSecond - 1) / kMicrosPerSecond)));
-  FW_RETURN_IF_ERROR(CheckAnswer(*server, reply));
-  FW_ASSIGN_OR_RETURN(const Json json, Json::Parse(reply.body));
+  FW_ASSIGN_OR_RETURN(const Reply reply,
+                      server->Get("/api/v1/label/__name__/values",
+                                  fmt::format("start={}&end={}{}", window.from / kMicrosPerSecond,
+                                              (window.to + kMicrosPerSecond - 1) / kMicrosPerSecond,
+                                              kWholeAndRaw)));
+  FW_ASSIGN_OR_RETURN(const Json json, ReadAnswer(*server, reply));
   std::vector<std::string> names;
   for (const Json& name : json["data"].array())
     if (std::string text = name.text(); !text.empty()) names.push_back(std::move(text));
   std::ranges::sort(names);
   return names;
+}
+
+StatusOr<std::vector<std::string>> ReplicaLabels(Server* server) {
+  std::vector<std::string> labels;
+  if (server->is_folder()) return labels;
+  FW_ASSIGN_OR_RETURN(const Reply reply, server->Get("/api/v1/status/flags", ""));
+  // Not all have it, and who hides it is no worse for it.
+  const auto json = ReadAnswer(*server, reply);
+  if (!json.ok()) return labels;
+  const std::string text = (*json)["data"]["query.replica-label"].text();
+  constexpr std::string_view kBetween = "[], ";  // several stand in brackets
+  for (size_t at = 0; (at = text.find_first_not_of(kBetween, at)) != std::string::npos;) {
+    const size_t end = std::min(text.find_first_of(kBetween, at), text.size());
+    labels.push_back(text.substr(at, end - at));
+    at = end;
+  }
+  return labels;
 }
 
 StatusOr<std::unique_ptr<Way>> ChooseWay(Server* server, std::string_view name,

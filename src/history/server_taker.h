@@ -19,6 +19,9 @@ inline constexpr std::string_view kIntakePath = "/api/v1/history";
 class ServerTaker final : public Taker {
  public:
   ServerTaker(const TakerOptions& options, Access server);
+  void AddReplicaLabels(const std::vector<std::string>& labels) override {
+    options_.replica_labels.insert(options_.replica_labels.end(), labels.begin(), labels.end());
+  }
   void Add(const telemetry::MetricSeries& series) override { body_.Add(series); }
   double Fill() const override;
   void Clear() override { body_.Clear(); }
@@ -29,7 +32,7 @@ class ServerTaker final : public Taker {
  private:
   StatusOr<Taken> Send(std::string parameters, std::string body);
 
-  const TakerOptions options_;
+  TakerOptions options_;
   const std::string session_;
   Server server_;
   telemetry::RemoteWriteBody body_;

@@ -34,6 +34,9 @@ class StoreTaker final : public Taker {
   static std::unique_ptr<StoreTaker> Beside(const TakerOptions& options, ingest::IngestSide* live,
                                             store::Store* store, std::function<Micros()> clock);
 
+  void AddReplicaLabels(const std::vector<std::string>& labels) override {
+    scrapes_.AddReplicaLabels(labels);
+  }
   void Add(const telemetry::MetricSeries& series) override { scrapes_.Add(series); }
   double Fill() const override {
     return static_cast<double>(scrapes_.samples()) / static_cast<double>(kMostSamples);

@@ -28,6 +28,8 @@ struct Taken {
 class Taker {
  public:
   virtual ~Taker() = default;
+  // Before the first window: besides those of its options.
+  virtual void AddReplicaLabels(const std::vector<std::string>& labels) = 0;
   // Of the window that comes next, and of max_span before the first one.
   virtual void Add(const telemetry::MetricSeries& series) = 0;
   // How much was added, as a part of what is to be held at once. Above 1: Clear(), and a smaller

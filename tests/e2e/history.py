@@ -17,8 +17,8 @@ With "amd" every GPU is one of AMD's, under its own exporter. With "ways" a flee
 each way and compared, and no more.
 
   history.py [GPUS [HOURS [owners|amd|ways] [ENGINE...]]]
-      prometheus, victoriametrics; prometheus-3.16 and prometheus-3.16-xor2 where it was built
-      (tools/prometheus install --version 3.16)
+      prometheus, victoriametrics; where they were built (tools/… install) prometheus-3.16,
+      prometheus-3.16-xor2, thanos and cortex
 """
 import http.server
 import json
@@ -42,10 +42,17 @@ HOURS = float(sys.argv[2]) if len(sys.argv) > 2 else 2
 ENGINES = {"prometheus": ("prometheus",), "victoriametrics": ("victoriametrics",),
            "prometheus-3.16": ("prometheus", "--version", "3.16", "--cached"),
            "prometheus-3.16-xor2": ("prometheus", "--version", "3.16", "--cached", "--chunks",
-                                    "xor2")}
+                                    "xor2"),
+           "thanos": ("thanos", "--cached"), "cortex": ("cortex", "--cached")}
 OWNERS, AMD, WAYS_ALONE = (sys.argv[3:4] == [word] for word in ("owners", "amd", "ways"))
 CHOSEN = sys.argv[4 if OWNERS or AMD or WAYS_ALONE else 3:] or ["prometheus", "victoriametrics"]
-WAYS = {"prometheus": ("remote_read", "query"), "victoriametrics": ("export", "query")}
+WAYS = {"prometheus": ("remote_read", "query"), "victoriametrics": ("export", "query"),
+        "thanos": ("query",), "cortex": ("remote_read", "query")}
+# Cortex is for tenants.
+HEADERS = {"X-Scope-OrgID": "gpus"} if "cortex" in CHOSEN else {}
+# A Thanos' querier says which label tells its replicas apart; of another one --replica-label does.
+REPLICA = "pair" if "thanos" in CHOSEN else "prometheus_replica"
+WRITE_TO = {}  # by URL that is read from, where it is not there
 TOP = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
 INTERVAL = 30
 START = 1_794_873_600
@@ -64,7 +71,8 @@ def engine(name):
     tool, *options = ENGINES[name]
     # Blocks of an hour, so that there is one beside the head.
     own = ("--", "--web.enable-admin-api",
-           "--storage.tsdb.min-block-duration=1h") if tool == "prometheus" else ()
+           "--storage.tsdb.min-block-duration=1h") if tool == "prometheus" else (
+               "--", f"--query.replica-label={REPLICA}") if tool == "thanos" else ()
     folder = scratch()
     r = subprocess.run([os.path.join(TOP, "tools", tool), "start", folder, *options, *own],
                        capture_output=True, text=True)
@@ -72,7 +80,9 @@ def engine(name):
         return None, r.stderr.strip().splitlines()[-1]
     check(r.returncode == 0, f"tools/{tool} start: {r.stderr}")
     stops.append((tool, folder))
-    return r.stdout.strip(), folder
+    url, *write_to = r.stdout.split()
+    WRITE_TO[url] = write_to[0] if write_to else url + "/api/v1/write"
+    return url, folder
 
 
 def scrapes():
@@ -130,9 +140,9 @@ def write(url, all_series):
         message += b"".join(field(2, b"\x09" + struct.pack("<d", v) + b"\x10" + varint(ms))
                             for ms, v in samples)
         body += field(1, message)
-    request = urllib.request.Request(url + "/api/v1/write", snappy(body), {
+    request = urllib.request.Request(WRITE_TO[url], snappy(body), {
         "Content-Type": "application/x-protobuf", "Content-Encoding": "snappy",
-        "X-Prometheus-Remote-Write-Version": "0.1.0"})
+        "X-Prometheus-Remote-Write-Version": "0.1.0", **HEADERS})
     with urllib.request.urlopen(request, timeout=60) as r:
         check(r.status // 100 == 2, f"remote write: {r.status}")
 
@@ -156,7 +166,7 @@ def fill(urls):
             urllib.request.urlopen(url + "/internal/force_flush", timeout=60).read()
             time.sleep(2)
         except urllib.error.HTTPError:
-            pass  # a Prometheus
+            pass  # all but VictoriaMetrics
 
 
 # What DCGM calls the fields from 4.7 on, and how many of its units one of before is.
@@ -233,20 +243,20 @@ def replicas():
             series, exported = told_by_others(number, series)
             for key, samples in exported.items():
                 yield (*key, ("instance", path.split("/")[-2] + ":9798"), ("job", "jobs"),
-                       ("prometheus_replica", "a")), samples
+                       (REPLICA, "a")), samples
         host = f"node{number:04}:9400"
         for key, samples in (part for key, samples in series.items()
                              for part in in_its_dialect(number, key, samples)):
             labels = (*key, ("instance", host), ("job", "dcgm"))
             away = {ms for ms, _ in samples if OUTAGE_OF_A[0] < ms / 1000 <= OUTAGE_OF_A[1]}
-            yield ((*labels, ("prometheus_replica", "a")),
+            yield ((*labels, (REPLICA, "a")),
                    [(ms, v) for ms, v in samples if ms not in away])
             # A second scrape job asks the same exporters, as where two teams have set one up.
             yield ((*key, ("instance", host), ("job", "again")),
                    [(ms + 9000, v) for ms, v in samples
                     if number % 3 == 0 and ms < GAP[0] * 1000 - 60_000])
             # Before the gap b has every other exporter too, five seconds later.
-            yield ((*labels, ("prometheus_replica", "b")),
+            yield ((*labels, (REPLICA, "b")),
                    [(ms if ms in away else ms + 5000, v) for ms, v in samples
                     if ms in away or (number % 2 == 0 and ms < GAP[0] * 1000)])
 
@@ -323,9 +333,12 @@ def as_scraped(folder, direct):
 
 
 def imported(url, way, folder, *window, expect=0):
+    usual = REPLICA == "prometheus_replica" or WRITE_TO.get(url, "").endswith("/receive")
     # By this way three requests at a time.
     source = (("--tsdb", url) if way == "tsdb" else
-              (url, "--way", way, *(("--parallel", "3") if way == "query" else ())))
+              (url, "--way", way, *(("--parallel", "3") if way == "query" else ()),
+               *(part for key, value in HEADERS.items() for part in ("--header", f"{key}: {value}")),
+               *(() if usual else ("--replica-label", REPLICA))))
     r = run("import", "prometheus", *source, "--into", folder,
             *(window or ("--from", str(START), "--to", str(END))), expect=expect)
     return int(re.search(r"([\d,]+) rows new", r.stderr)[1].replace(",", "")), r.stderr
