@@ -58,7 +58,10 @@ Look::Board& Look::BoardOf(int32_t entity) {
                         : "gpu",
                     uuid);
   board.entity = entity;
-  if (const auto seen = xids_.find(uuid); seen != xids_.end()) board.xid = seen->second;
+  if (const auto seen = xids_.find(uuid); seen != xids_.end()) {
+    board.xid = seen->second.xid;
+    board.xid_errors = seen->second.errors;
+  }
   return board;
 }
 
@@ -261,9 +264,14 @@ void Look::SetTroubles(size_t row, const GpuNow& gpu, Micros now, Board* of, Sub
   const ingest::GpuTroubles& t = gpu.troubles;
   if (t.throttle >= 0) out->Set(Quantity::kGpuThrottle, row, static_cast<double>(t.throttle));
   if (t.xid >= 0) {
-    // A code that was there when the GPU was seen first is of nobody knows when.
-    if (board.xid >= 0 && t.xid != board.xid && t.xid != 0) board.xid_at = now;
+    // A code that was there when the GPU was seen first is of nobody knows when. The same one again
+    // shows in how many the exporter has counted, if it counts; before the first it may say
+    // nothing.
+    const bool again = board.xid_errors.has_value() && t.xid_errors > *board.xid_errors;
+    if (board.xid >= 0 && t.xid != 0 && (t.xid != board.xid || again)) board.xid_at = now;
     board.xid = t.xid;
+    if (t.xid_errors >= 0 || !board.xid_errors.has_value())
+      board.xid_errors = std::max<int64_t>(t.xid_errors, 0);
     const bool is_new = board.xid_at != 0 && now - board.xid_at < kNews;
     out->Set(Quantity::kGpuXid, row, t.xid);
     out->Set(Quantity::kGpuXidNew, row, is_new ? t.xid : 0);
@@ -581,7 +589,12 @@ void Look::WriteState(std::string* out) const {
   for (const Board& board : boards_) {
     if (board.key == 0 || board.xid < 0) continue;
     const auto record = memory_.registry().entity(board.entity);
-    if (record) json.BeginArray().Value(record->key.uuid).Value(board.xid).EndArray();
+    if (record)
+      json.BeginArray()
+          .Value(record->key.uuid)
+          .Value(board.xid)
+          .Value(board.xid_errors.value_or(-1))
+          .EndArray();
   }
   json.EndArray().EndObject();
 }
@@ -611,9 +624,14 @@ Status Look::ReadState(const Json& json) {
         past.lows.push_back({low.array()[0].integer_or(0),
                              static_cast<float>(low.array()[1].number_or(kNotKnown))});
   }
-  for (const Json& x : json["xids"].array())
-    if (x.array().size() == 2)
-      xids_[x.array()[0].text()] = static_cast<int32_t>(x.array()[1].integer_or(-1));
+  for (const Json& x : json["xids"].array()) {
+    const Json::Array& parts = x.array();  // an older version's have two
+    if (parts.size() < 2) continue;
+    XidState& seen = xids_[parts[0].text()];
+    seen.xid = static_cast<int32_t>(parts[1].integer_or(-1));
+    const int64_t errors = parts.size() > 2 ? parts[2].integer_or(-1) : -1;
+    if (errors >= 0) seen.errors = errors;
+  }
   return absl::OkStatus();
 }
 

@@ -76,7 +76,9 @@ class Look {
   struct Board {
     uint64_t key = 0;  // 0 = not seen yet
     int32_t entity = 0, xid = -1;
-    Micros xid_at = 0;  // when it became `xid`; 0 = it was so when it was seen first
+    std::optional<int64_t>
+        xid_errors;     // the last that was said, 0 before; nullopt = not looked yet
+    Micros xid_at = 0;  // when it came last; 0 = it was so when it was seen first
     Growth ecc, remaps, nvlink, replays;
     // Beside its job's others, while it works: means over about kSmoothed.
     int32_t job_set = 0;
@@ -136,13 +138,17 @@ class Look {
   const query::Memory& memory_;
   std::shared_ptr<const Racks> racks_;
   std::shared_ptr<const Verdicts> verdicts_;
-  Micros judged_ = 0;                               // the moment of verdicts_
-  std::vector<Board> boards_;                       // by entity id
-  std::vector<int32_t> node_of_;                    // by entity id: in nodes_; -1 = not known
-  std::vector<std::string> nodes_;                  // each once
-  std::optional<uint64_t> nodes_version_;           // of the registry that these are of
-  absl::flat_hash_map<std::string, int32_t> xids_;  // of a state: by UUID
-  absl::flat_hash_map<std::string, JobPast> jobs_;  // by key
+  Micros judged_ = 0;                      // the moment of verdicts_
+  std::vector<Board> boards_;              // by entity id
+  std::vector<int32_t> node_of_;           // by entity id: in nodes_; -1 = not known
+  std::vector<std::string> nodes_;         // each once
+  std::optional<uint64_t> nodes_version_;  // of the registry that these are of
+  struct XidState {
+    int32_t xid = -1;
+    std::optional<int64_t> errors;
+  };
+  absl::flat_hash_map<std::string, XidState> xids_;  // of a state: by UUID
+  absl::flat_hash_map<std::string, JobPast> jobs_;   // by key
   Ring fleet_;
   Reports reports_;
   Micros last_ = 0;    // the last look

@@ -26,6 +26,7 @@ enum Column : uint8_t {
   kMemory,
   kTemperature,
   kXid,
+  kXidErrors,
   kReasons,
   kEcc,
   kRemaps,
@@ -36,12 +37,11 @@ enum Column : uint8_t {
   kColumns
 };
 constexpr std::array<std::string_view, kColumns> kNames = {
-    "tensor_mhz",       "tensor_active", "sm_clock_mhz",
-    "sm_active",        "sm_occupancy",  "gpu_util",
-    "gr_active",        "power_w",       "fb_used_mib",
-    "gpu_temp_c",       "xid",           "clock_event_reasons",
-    "ecc_dbe",          "row_remaps",    "row_remap_pending",
-    "row_remap_failed", "nvlink_errors", "pcie_replays"};
+    "tensor_mhz",          "tensor_active", "sm_clock_mhz", "sm_active",
+    "sm_occupancy",        "gpu_util",      "gr_active",    "power_w",
+    "fb_used_mib",         "gpu_temp_c",    "xid",          "xid_errors",
+    "clock_event_reasons", "ecc_dbe",       "row_remaps",   "row_remap_pending",
+    "row_remap_failed",    "nvlink_errors", "pcie_replays"};
 
 constexpr double kRowsAtOnce = 500'000;  // they are sorted in memory
 
@@ -130,6 +130,7 @@ class Feed {
     now.fb_used_mib = value(kMemory);
     now.gpu_temp_c = value(kTemperature);
     now.troubles = {.xid = static_cast<int32_t>(whole(kXid)),
+                    .xid_errors = whole(kXidErrors),
                     .throttle = whole(kReasons),
                     .ecc_dbe = whole(kEcc),
                     .nvlink_errors = whole(kLinkErrors),

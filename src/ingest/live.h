@@ -33,8 +33,9 @@ inline constexpr Micros kGpuSlot = 5 * kMicrosPerMinute;  // of what is kept of 
 
 // What a board says of its troubles; -1 = it does not say.
 struct GpuTroubles {
-  int32_t xid = -1;       // the last code, however old; 0 = none
-  int64_t throttle = -1;  // clock event reasons
+  int32_t xid = -1;         // the last code, however old; 0 = none
+  int64_t xid_errors = -1;  // that the exporter has counted (docs/fields.md)
+  int64_t throttle = -1;    // clock event reasons
   int64_t ecc_dbe = -1, nvlink_errors = -1, pcie_replays = -1;  // totals
   int32_t row_remaps = -1;                                      // likewise
   int8_t row_remap_pending = -1, row_remap_failed = -1;         // 1 = it is so, 0 = it is not

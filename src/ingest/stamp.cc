@@ -158,6 +158,7 @@ GpuTroubles TroublesOf(const DecodedRow& row) {
     return static_cast<int64_t>(std::min(ValueOr(row, field, -1), 9e18));
   };
   return {.xid = static_cast<int32_t>(std::min<int64_t>(whole(CanonicalField::kXid), 1'000'000)),
+          .xid_errors = whole(CanonicalField::kXidErrors),
           .throttle = whole(CanonicalField::kClockEventReasons),
           .ecc_dbe = whole(CanonicalField::kEccDbe),
           .nvlink_errors = whole(CanonicalField::kNvlinkErrors),

@@ -78,6 +78,7 @@ void EntityTable::BeginScrape(int stride) {
   seen_sets_.clear();
   row_slots_.clear();
   means_.clear();
+  by_xid_.clear();
 }
 
 std::optional<uint16_t> EntityTable::FindLabelSet(uint64_t key) const {
@@ -96,6 +97,8 @@ LabelFacts EntityTable::FactsOf(uint16_t id) const {
   facts.by_index_only = set.by_index_only;
   facts.unknown_labels = set.unknown_labels;
   facts.error_code = set.error_code;
+  facts.discriminated = set.discriminated;
+  facts.xid = set.xid;
   facts.clock_type = set.clock_type;
   return facts;
 }
@@ -135,6 +138,8 @@ std::optional<uint16_t> EntityTable::AddLabelSet(uint64_t key, std::string_view 
   set->by_index_only = facts.by_index_only;
   set->unknown_labels = facts.unknown_labels;
   set->error_code = facts.error_code;
+  set->discriminated = facts.discriminated;
+  set->xid = facts.xid;
   set->repaired_labels = facts.repaired_labels;
   set->refused_owner_labels = facts.refused_owner_labels;
   set->clock_type = facts.clock_type;
@@ -152,7 +157,7 @@ std::optional<uint16_t> EntityTable::AddLabelSet(uint64_t key, std::string_view 
     free_sets_.pop_back();
   }
   hot_[id] = {};
-  hot_[id].attention = Conversion::kMean | Conversion::kPercentIfInteger;
+  hot_[id].attention = Conversion::kMean | Conversion::kPercentIfInteger | Conversion::kByXid;
   if (facts.entity == LabelFacts::Entity::kGpuInstance)
     hot_[id].attention |= Conversion::kBoardLevel;
   sets_[id] = std::move(set);
@@ -232,6 +237,24 @@ void EntityTable::StoreForMean(uint32_t row, FieldId field, double value, uint8_
   means_.push_back({row, field, rank, value, 1});
 }
 
+void EntityTable::StoreForXid(uint32_t row, FieldId field, double value, uint8_t rank,
+                              int32_t xid) {
+  const auto [it, fresh] = by_xid_.try_emplace({row, field, rank, xid}, value);
+  if (!fresh) it->second = std::max(it->second, value);
+}
+
+void EntityTable::PublishByXid() {
+  absl::flat_hash_map<std::tuple<uint32_t, FieldId, uint8_t>, double> sums;
+  for (const auto& [key, value] : by_xid_) {
+    const auto& [row, field, rank, xid] = key;
+    sums[{row, field, rank}] += value;
+  }
+  for (const auto& [key, sum] : sums) {
+    const auto& [row, field, rank] = key;
+    Store(row, field, sum, rank);
+  }
+}
+
 void EntityTable::GrowStride(int stride) {
   if (stride <= stride_) return;
   const size_t rows = row_slots_.size();
@@ -248,6 +271,7 @@ void EntityTable::GrowStride(int stride) {
 
 void EntityTable::Publish(std::vector<DecodedRow>* rows) {
   for (const MeanCell& m : means_) Store(m.row, m.field, m.sum / m.count, m.rank);
+  if (!by_xid_.empty()) PublishByXid();
   repaired_ = refused_owners_ = {};
   for (const uint16_t id : seen_sets_) {
     const LabelSet& set = *sets_[id];

@@ -13,6 +13,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -72,6 +73,11 @@ class EntityTable {
     }
     return StoreContested(row, field, value, rank);
   }
+  // The code that the label `xid` of a set names; -1 = none.
+  int32_t XidOf(uint16_t set) const { return sets_[set]->xid; }
+  // One of several counts, each of an XID, whose sum is the value. Of one XID, where each owner of
+  // the GPU has a line, the most counts.
+  void StoreForXid(uint32_t row, FieldId field, double value, uint8_t rank, int32_t xid);
   // One of several readings whose mean is the value.
   void StoreForMean(uint32_t row, FieldId field, double value, uint8_t rank);
   // The field's value was refused as impossible.
@@ -112,6 +118,8 @@ class EntityTable {
     uint32_t slot = 0;
     int32_t parent_slot = -1;  // of an instance whose GPU is known
     bool by_index_only = false, unknown_labels = false, error_code = false;
+    bool discriminated = false;
+    int32_t xid = -1;
     uint8_t repaired_labels = 0, refused_owner_labels = 0;
     std::string clock_type;
     EntityLabels labels;
@@ -137,6 +145,7 @@ class EntityTable {
     uint32_t count;
   };
 
+  void PublishByXid();
   uint32_t FirstSeen(uint16_t set);
   uint32_t AssignRow(uint32_t slot);
   uint32_t FindOrAddEntity(const EntityKey& key);
@@ -169,6 +178,8 @@ class EntityTable {
   std::vector<double> values_;
   std::vector<uint8_t> ranks_;
   std::vector<MeanCell> means_;
+  // By row, field, rank and XID.
+  absl::flat_hash_map<std::tuple<uint32_t, FieldId, uint8_t, int32_t>, double> by_xid_;
   Marked repaired_, refused_owners_;
 };
 

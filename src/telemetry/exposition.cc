@@ -213,7 +213,8 @@ void ExpositionDecoder::Impl::CountLabels(Refusal reason, const EntityTable::Mar
     entities_.NoteBeyond(of_board ? entities_.ParentRowOf(series.label_set) : row, c.field);
     return Refuse(Refusal::kOutOfBounds, line);
   }
-  if ((special & (Conversion::kMean | Conversion::kBoardLevel)) != 0) [[unlikely]] {
+  constexpr uint8_t kNotPlain = Conversion::kMean | Conversion::kBoardLevel | Conversion::kByXid;
+  if ((special & kNotPlain) != 0) [[unlikely]] {
     return AcceptSpecial(series, c, row, line, value, timestamp);
   }
   if (entities_.Store(row, c.field, value, c.rank) == EntityTable::Put::kConflict) [[unlikely]] {
@@ -469,8 +470,9 @@ std::optional<FieldMatch> ExpositionDecoder::Impl::FindField(const LabelFacts& f
   const bool typed_clock = NeedsClockType(name);
   const auto known = typed_clock ? registry_->Find(fmt::format("{}{{{}}}", name, facts.clock_type))
                                  : registry_->Find(name);
-  if (facts.discriminated || (typed_clock && !known.has_value())) return std::nullopt;
   const bool canonical = known.has_value() && known->id < kCanonicalFieldCount;
+  const bool by_xid = canonical && known->by_xid;
+  if ((facts.discriminated && !by_xid) || (typed_clock && !known.has_value())) return std::nullopt;
   if (facts.error_code && !(canonical && known->id == kXid)) return std::nullopt;
   if (facts.entity == LabelFacts::Entity::kNone) {
     if (canonical) *narrow_as = kNarrowWithoutIdentity;
@@ -493,7 +495,8 @@ std::optional<FieldMatch> ExpositionDecoder::Impl::FindField(const LabelFacts& f
   return std::nullopt;
 }
 
-// Values that are averaged, and values of the board on the line of one of its instances.
+// Values that are averaged or added up, and values of the board on the line of one of its
+// instances.
 void ExpositionDecoder::Impl::AcceptSpecial(const Series& series, const Conversion& c, uint32_t row,
                                             const char* line, double value,
                                             const Micros* timestamp) {
@@ -507,6 +510,8 @@ void ExpositionDecoder::Impl::AcceptSpecial(const Series& series, const Conversi
   }
   if ((c.flags & Conversion::kMean) != 0) {
     entities_.StoreForMean(row, c.field, value, c.rank);
+  } else if ((c.flags & Conversion::kByXid) != 0) {
+    entities_.StoreForXid(row, c.field, value, c.rank, entities_.XidOf(series.label_set));
   } else if (board == EntityTable::kNoRow || c.field == kSmClockMhz) {
     if (entities_.Store(row, c.field, value, c.rank) == EntityTable::Put::kConflict)
       return Refuse(Refusal::kDuplicateSeries, line);

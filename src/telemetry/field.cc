@@ -54,6 +54,7 @@ Conversion MakeConversion(const FieldMatch& match, const FieldSpec& spec) {
   c.field = match.id;
   c.rank = match.rank;
   if (match.mean) c.flags |= Conversion::kMean;
+  if (match.by_xid) c.flags |= Conversion::kByXid;
   if (match.percent_if_integer) c.flags |= Conversion::kPercentIfInteger;
   if (spec.board_level) c.flags |= Conversion::kBoardLevel;
   if (spec.dynamic) c.flags |= Conversion::kAllowNegative;
@@ -115,6 +116,7 @@ FieldRegistry::FieldRegistry() : impl_(std::make_unique<Impl>()) {
     group = row.id;
     FieldMatch match{.id = row.id, .factor = row.factor, .divisor = row.divisor, .rank = rank};
     match.mean = row.mean;
+    match.by_xid = row.by_xid;
     match.percent_if_integer = row.percent_if_integer;
     const std::string name = LowerCase(row.name);
     impl_->AddSpelling(name, match);

@@ -57,6 +57,7 @@ enum CanonicalField : FieldId {
   kNvlinkRxBps,
   kClockEventReasons,
   kXid,
+  kXidErrors,
   kEccSbe,
   kEccDbe,
   kRowRemaps,
@@ -103,6 +104,9 @@ struct FieldMatch {
   uint8_t rank = 0;
   // Several series of one entity are averaged (AMD prints a clock for each die).
   bool mean = false;
+  // One series for each XID, which are added up; labels that tell windows and codes apart are its
+  // own.
+  bool by_xid = false;
   // DCGM 4.6 names field 203 GPU_UTIL_RATIO and prints per cent as an integer; 4.7 gives the name
   // to a ratio, printed with decimals. The text of the value tells them apart.
   bool percent_if_integer = false;
@@ -113,7 +117,13 @@ struct FieldMatch {
 
 // What a decoder needs per sample of one spelling, in one cache line half.
 struct Conversion {
-  enum Flag : uint8_t { kMean = 1, kPercentIfInteger = 2, kBoardLevel = 4, kAllowNegative = 8 };
+  enum Flag : uint8_t {
+    kMean = 1,
+    kPercentIfInteger = 2,
+    kBoardLevel = 4,
+    kAllowNegative = 8,
+    kByXid = 16
+  };
   double factor = 1;
   double divisor = 1;
   double max_valid = 0;  // in the canonical unit; infinity where unbounded

@@ -85,6 +85,10 @@ constexpr CanonicalRow kRows[] = {
      "0x80 power brake, 0x100 display"},
     {kXid, "xid", "code", kGauge, kInt32, 1, false, 1e6,
      "last XID error code, not a count; 0 = none"},
+    {kXidErrors, "xid_errors", "1", kGauge, kInt64, 1, false, kLargestCount,
+     "XID errors of any code that the exporter has counted: since it began, or in its window of "
+     "some "
+     "minutes; where it grows there is a new one, also where `xid` stays the same"},
     {kEccSbe, "ecc_sbe", "1", kCounter, kInt64, 1, true, kLargestCount,
      "single-bit ECC errors since the driver was loaded"},
     {kEccDbe, "ecc_dbe", "1", kCounter, kInt64, 1, true, kLargestCount,
@@ -250,6 +254,8 @@ constexpr SpellingRow kSpellings[] = {
     {kXid, "DCGM_FI_DEV_XID_ERRORS"},
     {kXid, "DCGM_FI_DEV_XID_ERROR"},
     {kXid, "dcgm_xid_errors"},
+    {.id = kXidErrors, .name = "DCGM_EXP_XID_ERRORS_TOTAL", .by_xid = true},
+    {.id = kXidErrors, .name = "DCGM_EXP_XID_ERRORS_COUNT", .by_xid = true},
 
     {kEccSbe, "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL"},
     {kEccSbe, "dcgm_ecc_sbe_volatile_total"},

@@ -27,6 +27,7 @@ struct SpellingRow {
   double factor = 1;
   double divisor = 1;
   bool mean = false;
+  bool by_xid = false;
   bool percent_if_integer = false;
   bool amd = false;  // also found with the prefix "amd_"
 };

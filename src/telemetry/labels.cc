@@ -86,6 +86,7 @@ enum Label : uint8_t {
   kExportedNamespace,
   kExportedContainer,
   kErrorCode,
+  kXidCode,
   kNvLink,
   kNvSwitch,
   kCpuNumber,
@@ -129,6 +130,7 @@ constexpr LabelNames kLabelNames[] = {
     {kExportedNamespace, "exported_namespace"},
     {kExportedContainer, "exported_container"},
     {kErrorCode, "err_code err_msg"},
+    {kXidCode, "xid"},
     {kNvLink, "nvlink"},
     {kNvSwitch, "nvswitch"},
     {kCpuNumber, "cpu"},
@@ -137,7 +139,7 @@ constexpr LabelNames kLabelNames[] = {
     {kDiscriminator, "link link_index switch lane port peer_gpu connectx"},
     // These are windows, events, processes, histograms, parts of an instance.
     {kDiscriminator,
-     "window_size_in_ms clock_event xid health_watch health_error_code severity afid_index pid "
+     "window_size_in_ms clock_event health_watch health_error_code severity afid_index pid "
      "process_name compute_instance_id mig_uuid le quantile"},
     {kDescriptive,
      "pod_uid vgpu card_vendor vbios_version gpu_memory_partition_type clock_index cluster_name "
@@ -212,7 +214,7 @@ std::optional<Label> FindLabelIn(Dialect dialect, std::string_view name) {
 }
 
 // Of a GPU's series these say that it is only a part of the GPU's reading.
-constexpr Label kSplitting[] = {kNvLink, kNvSwitch, kCpuNumber, kCpuCore, kDiscriminator};
+constexpr Label kSplitting[] = {kNvLink, kNvSwitch, kCpuNumber, kCpuCore, kXidCode, kDiscriminator};
 bool SplitsEntities(Label label) {
   return std::find(std::begin(kSplitting), std::end(kSplitting), label) != std::end(kSplitting);
 }
@@ -546,6 +548,7 @@ LabelFacts Read(const SeriesText& series, Dialect dialect, const std::string& de
   facts.discriminated = std::any_of(std::begin(kSplitting), std::end(kSplitting),
                                     [&](Label l) { return raw.present[l]; });
   facts.error_code = raw.present[kErrorCode];
+  if (raw.present[kXidCode]) facts.xid = ParseSmallInt(raw[kXidCode]).value_or(-1);
   facts.clock_type = raw[kClockType];
   constexpr std::string_view kClockPrefix = "GPU_CLOCK_TYPE_";
   if (facts.clock_type.starts_with(kClockPrefix))

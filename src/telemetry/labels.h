@@ -60,6 +60,7 @@ struct LabelFacts {
   // adds them to the one XID series of a GPU.
   bool discriminated = false;
   bool error_code = false;
+  int32_t xid = -1;             // the code that the label `xid` names; -1 = none
   std::string_view clock_type;  // AMD: "system", "memory", ...
   EntityKey key;
   std::string parent_uuid;  // of an instance; empty = not known

@@ -20,7 +20,8 @@ namespace flopwatch::alerts {
 // As exporters print it.
 struct Shown {
   double tensor = .4, sm = .7, duty = 100, clock = 1700, power = 600, temperature = 60;
-  double xid = 0, throttle = 0, ecc = 0, nvlink = 0;
+  double xid = 0, xid_errors = -1;  // below 0: the exporter does not count
+  double throttle = 0, ecc = 0, nvlink = 0;
   double remapped = 0, remap_pending = 0, remap_failed = 0;
   std::string job = "7";
   bool silent = false;
@@ -125,6 +126,7 @@ class LiveFleet {
       line("DCGM_FI_DEV_POWER_USAGE", gpu, s, s.power + noise * 1000);
       line("DCGM_FI_DEV_GPU_TEMP", gpu, s, s.temperature);
       line("DCGM_FI_DEV_XID_ERRORS", gpu, s, s.xid);
+      if (s.xid_errors >= 0) line("DCGM_EXP_XID_ERRORS_TOTAL", gpu, s, s.xid_errors);
       line("DCGM_FI_DEV_CLOCK_THROTTLE_REASONS", gpu, s, s.throttle);
       line("DCGM_FI_DEV_ECC_DBE_VOL_TOTAL", gpu, s, s.ecc);
       line("DCGM_FI_DEV_UNCORRECTABLE_REMAPPED_ROWS", gpu, s, s.remapped);

@@ -116,6 +116,28 @@ TEST(Look, AnXidIsNewOnce) {
   EXPECT_THAT(fleet.Ever(), ElementsAre(Pair("gpu_xid_hardware", 1)));
 }
 
+// The last code stays what it is: how many the exporter has counted says that there was another.
+TEST(Look, TheSameXidAgainIsNew) {
+  LiveFleet fleet(1, 4);
+  fleet[0].xid = fleet[1].xid = fleet[2].xid = 94;
+  fleet[0].xid_errors = 3;  // counted before we came
+  fleet[1].xid_errors = 1;
+  fleet.Go(kHour);
+  EXPECT_THAT(fleet.Ever(), IsEmpty());
+  fleet[1].xid_errors = 2;
+  fleet[2].xid_errors = 1;  // it says nothing of a GPU before the first one
+  fleet.Go(15);
+  EXPECT_THAT(fleet.Firing(), ElementsAre("gpu_xid_hardware: XID 94 on 2 GPUs of node n0"));
+  fleet.Go(kHour);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+  fleet[1].xid_errors = 0;  // the exporter has begun anew
+  fleet.Go(kHour);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+  fleet[1].xid_errors = 1;
+  fleet.Go(15);
+  EXPECT_THAT(fleet.Firing(), ElementsAre("gpu_xid_hardware: XID 94 on GPU-00000001 of node n0"));
+}
+
 TEST(Look, AnApplicationsXidIsItsOwners) {
   LiveFleet fleet(1, 4);
   fleet.Go(10 * kMinute);
@@ -407,6 +429,8 @@ TEST(Look, AClockThatWasAhead) {
 TEST(Look, StateKeepsBaselinesAndXids) {
   LiveFleet before(1, 4);
   before[0].xid = 13;
+  before[1].xid = 94;
+  before[1].xid_errors = 7;
   before.Go(kHour);
   Look look(&before.memory());
   Round round;
@@ -418,14 +442,27 @@ TEST(Look, StateKeepsBaselinesAndXids) {
   ASSERT_THAT((*json)["xids"].array(), SizeIs(4));
   Look again(&before.memory());
   ASSERT_TRUE(again.ReadState(*json).ok());
-  // While nobody looked, the GPU has had another error: that is new.
+  // While nobody looked, the GPU has had another error: that is new. So is one of the same code
+  // that was counted, and what was counted before is not.
+  const auto newest = [&] {
+    double code = 0;
+    for (size_t k = 0; k < 4; ++k)
+      code = std::max(code, round.of(Scope::kGpu).At(Quantity::kGpuXidNew, k));
+    return code;
+  };
   before[0].xid = 31;
   before.Go(15);
   again.Take(before.now(), &round);
-  double newest = 0;
-  for (size_t k = 0; k < 4; ++k)
-    newest = std::max(newest, round.of(Scope::kGpu).At(Quantity::kGpuXidNew, k));
-  EXPECT_EQ(newest, 31);
+  EXPECT_EQ(newest(), 31);
+  before[1].xid_errors = 8;
+  before.Go(15);
+  again.Take(before.now(), &round);
+  EXPECT_EQ(newest(), 94);
+  // A state of before they were counted says nothing of how many there were.
+  Look older(&before.memory());
+  ASSERT_TRUE(older.ReadState(*Json::Parse(R"({"xids":[["GPU-00000001",94]]})")).ok());
+  older.Take(before.now(), &round);
+  EXPECT_EQ(newest(), 0);
 }
 
 }  // namespace

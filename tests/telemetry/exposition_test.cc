@@ -563,9 +563,37 @@ TEST_F(ExpositionTest, SeriesOfLinksWindowsAndErrorsDoNotOverwriteTheGpu) {
       "DCGM_FI_DEV_CPU_UTIL_TOTAL{cpu=\"0\",Hostname=\"h\"} 0.4\n"
       // dcgm-exporter adds the code to the one XID series a GPU has.
       "DCGM_FI_DEV_XID_ERRORS{UUID=\"U\",err_code=\"31\",err_msg=\"GPU memory page fault\"} 31\n");
-  EXPECT_THAT(p.rows.at("U").values, ElementsAre(Pair("nvlink_errors", 7), Pair("xid", 31)));
-  EXPECT_THAT(p.narrow, SizeIs(3));
+  EXPECT_THAT(p.rows.at("U").values,
+              ElementsAre(Pair("nvlink_errors", 7), Pair("xid", 31), Pair("xid_errors", 2)));
+  EXPECT_THAT(p.narrow, SizeIs(2));
   EXPECT_THAT(p.refused, IsEmpty());
+}
+
+// A series for each code, and for each pod that shares the GPU; one without a code, which is 0,
+// where there is none. Another metric with the same labels is not the GPU's value.
+TEST_F(ExpositionTest, XidErrorsOfAllCodesAreAddedUp) {
+  for (int scrape = 0; scrape < 2; ++scrape) {
+    const Plain p = Decode(
+        "DCGM_EXP_XID_ERRORS_COUNT{UUID=\"U\",window_size_in_ms=\"300000\",xid=\"31\",pod=\"a\"} "
+        "2\n"
+        "DCGM_EXP_XID_ERRORS_COUNT{UUID=\"U\",window_size_in_ms=\"300000\",xid=\"31\",pod=\"b\"} "
+        "2\n"
+        "DCGM_EXP_XID_ERRORS_COUNT{UUID=\"U\",window_size_in_ms=\"300000\",xid=\"94\",pod=\"a\"} "
+        "1\n"
+        "DCGM_EXP_OTHER_COUNT{UUID=\"U\",window_size_in_ms=\"300000\",xid=\"94\",pod=\"a\"} 8\n"
+        "DCGM_EXP_XID_ERRORS_COUNT{UUID=\"V\",window_size_in_ms=\"300000\"} 0\n"
+        // Since the exporter began: this one counts.
+        "DCGM_EXP_XID_ERRORS_TOTAL{UUID=\"W\",xid=\"94\"} 5\n"
+        "DCGM_EXP_XID_ERRORS_COUNT{UUID=\"W\",window_size_in_ms=\"300000\",xid=\"94\"} 1\n"
+        "DCGM_EXP_XID_ERRORS_TOTAL{UUID=\"W\",xid=\"13\"} 40\n"
+        "DCGM_EXP_XID_ERRORS_TOTAL{UUID=\"X\",xid=\"many\"} 3\n");
+    EXPECT_THAT(p.rows.at("U").values, ElementsAre(Pair("xid_errors", 3)));
+    EXPECT_THAT(p.rows.at("V").values, ElementsAre(Pair("xid_errors", 0)));
+    EXPECT_THAT(p.rows.at("W").values, ElementsAre(Pair("xid_errors", 45)));
+    EXPECT_THAT(p.rows.at("X").values, ElementsAre(Pair("xid_errors", 3)));
+    EXPECT_THAT(p.narrow, SizeIs(1));
+    EXPECT_THAT(p.refused, IsEmpty());
+  }
 }
 
 // The four forms that dcgm-exporter's templates have for what is not a GPU. A link names its switch
