@@ -43,13 +43,15 @@ class SlurmCommands {
 
 class SlurmBooksImpl final : public SlurmBooks {
  public:
-  SlurmBooksImpl(const SlurmOptions& options, jobs::Books* books, jobs::JobIndex* index)
+  SlurmBooksImpl(const SlurmOptions& options, jobs::Books* books, jobs::JobIndex* index,
+                 TellBlocks blocks)
       : commands_(options),
-        polls_(options, books, index,
-               [this](const std::vector<std::string>& argv) {
-                 return commands_.Run(argv, stop_.get_token());
-               },
-               {}) {
+        polls_(
+            options, books, index,
+            [this](const std::vector<std::string>& argv) {
+              return commands_.Run(argv, stop_.get_token());
+            },
+            {}, std::move(blocks)) {
     thread_ = std::jthread([this](std::stop_token stop) { Ask(std::move(stop)); });
   }
   ~SlurmBooksImpl() override { StopSoon(); }
@@ -86,10 +88,10 @@ StatusOr<std::string> AskSlurmCluster(const SlurmOptions& options) {
 }
 
 StatusOr<std::unique_ptr<SlurmBooks>> SlurmBooks::Start(SlurmOptions options, jobs::Books* books,
-                                                        jobs::JobIndex* index) {
+                                                        jobs::JobIndex* index, TellBlocks blocks) {
   if (options.poll <= 0 || options.time_limit <= 0)
     return InvalidArgument("slurm: times must be longer than nothing");
-  return std::make_unique<SlurmBooksImpl>(options, books, index);
+  return std::make_unique<SlurmBooksImpl>(options, books, index, std::move(blocks));
 }
 
 }  // namespace flopwatch::discovery

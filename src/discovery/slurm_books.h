@@ -4,15 +4,18 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "base/status.h"
 #include "base/time.h"
 #include "jobs/books.h"
 #include "jobs/job_index.h"
 #include "jobs/slurm/tell.h"
+#include "jobs/slurm/topology.h"
 
 namespace flopwatch::discovery {
 
@@ -45,14 +48,18 @@ struct SchedulerHealth {
   size_t accounting_waiting = 0;  // windows still to be asked for
 };
 
+// Told the blocks of the cluster's topology, where it has some, hourly.
+using TellBlocks = std::function<void(const std::vector<slurm::Block>&)>;
+
 // Asks the controller for its name, once; the cluster that `options` name is not asked for.
 StatusOr<std::string> AskSlurmCluster(const SlurmOptions& options);
 
 class SlurmBooks {
  public:
-  // Asks at once, on its own thread. `books` and `index` outlive the result; `index` may be null.
+  // Asks at once, on its own thread. `books` and `index` outlive the result; `index` may be null,
+  // and so may `blocks`, which is called on that thread.
   static StatusOr<std::unique_ptr<SlurmBooks>> Start(SlurmOptions options, jobs::Books* books,
-                                                     jobs::JobIndex* index);
+                                                     jobs::JobIndex* index, TellBlocks blocks);
   // A command that runs is ended.
   virtual ~SlurmBooks() = default;
   // The same without waiting for it.

@@ -20,6 +20,7 @@ constexpr Micros kAccountingRetry = 5 * kMicrosPerMinute;
 // The accounting database answers for days of a large site within the time limit, not for weeks; a
 // window that it did not manage is halved, down to this.
 constexpr Micros kLongestWindow = kMicrosPerDay, kShortestWindow = kMicrosPerHour;
+constexpr Micros kTopologyEvery = kMicrosPerHour;
 constexpr Micros kSayAgain = kMicrosPerHour;
 
 constexpr std::string_view kSacctFormat =
@@ -83,12 +84,13 @@ StatusOr<std::string> ReadClusterName(const RunCommand& run) {
 }
 
 SlurmPolls::SlurmPolls(SlurmOptions options, jobs::Books* books, jobs::JobIndex* index,
-                       RunCommand run, PollClocks clocks)
+                       RunCommand run, PollClocks clocks, TellBlocks blocks)
     : options_(std::move(options)),
       books_(books),
       index_(index),
       run_(std::move(run)),
       clocks_(std::move(clocks)),
+      blocks_(std::move(blocks)),
       cluster_(options_.cluster),
       first_nodes_(!books->any_nodes()) {
   reading_.time_zone = TimeZone::Load("UTC").value();
@@ -125,6 +127,7 @@ void SlurmPolls::Look() {
   if (!status.ok()) return Failed(status);
   const bool back = std::exchange(was_away_, false);
   if (back || clocks_.monotonic() >= next_plan_) PlanAccounting();
+  if (blocks_ != nullptr && clocks_.monotonic() >= next_blocks_) AskBlocks();
   const MutexLock lock(mutex_);
   health_.look_s = ToSeconds(took);
 }
@@ -252,6 +255,19 @@ void SlurmPolls::Failed(const Status& why) {
   said_away_ = std::max<Micros>(clocks_.monotonic(), 1);
   LogWarn("slurm: no look at jobs and nodes; what was known stays ({}): {}",
           last == 0 ? "nothing yet" : "as of " + FormatTime(last), error);
+}
+
+// Nobody waits for this: what it cannot say is as if nobody had asked.
+void SlurmPolls::AskBlocks() {
+  next_blocks_ = clocks_.monotonic() + kTopologyEvery;
+  const auto output = run_({"scontrol", "show", "topology"});
+  if (!output.ok()) return;
+  const auto blocks = slurm::ReadBlocks(output->out);
+  if (!blocks.ok()) {
+    LogWarn("slurm: cannot read scontrol show topology: {}", MessageOf(blocks.status()));
+    return;
+  }
+  blocks_(*blocks);
 }
 
 // --- accounting

@@ -6,7 +6,7 @@
 // nodes. Where it shows a job that the last one did not, or one that cannot be read, a list of bare
 // ids is asked for as well: users can forge records, and no id (jobs/slurm/listed.h). Accounting is
 // asked for what looks missed: at the start for the last days, a window at a time, and from then on
-// for the time since, hourly and after the controller was away.
+// for the time since, hourly and after the controller was away. The topology is asked for hourly.
 //
 // Nothing is invented: a look that fails changes nothing, one that could not be read whole ends
 // nothing, and of accounting only what has ended is believed (its running jobs may be ones whose
@@ -47,9 +47,9 @@ StatusOr<std::string> ReadClusterName(const RunCommand& run);
 
 class SlurmPolls {
  public:
-  // `index` may be null. Everything given outlives this.
+  // `index` and `blocks` may be null. Everything given outlives this.
   SlurmPolls(SlurmOptions options, jobs::Books* books, jobs::JobIndex* index, RunCommand run,
-             PollClocks clocks);
+             PollClocks clocks, TellBlocks blocks = nullptr);
 
   // Does one thing that is due: a look before anything else, else one question to accounting. Gives
   // how long nothing is due from then on.
@@ -71,6 +71,7 @@ class SlurmPolls {
   void Came(Micros at, const slurm::Told& told, const slurm::Books& jobs,
             const slurm::Books& nodes);
   void Failed(const Status& why);
+  void AskBlocks();
 
   // Windows, or what nodes were before the first look.
   bool AccountingWaits() const { return !windows_.empty() || nodes_.has_value(); }
@@ -86,13 +87,14 @@ class SlurmPolls {
   jobs::JobIndex* const index_;
   const RunCommand run_;
   const PollClocks clocks_;
+  const TellBlocks blocks_;
   slurm::ReadOptions reading_;
 
   std::string cluster_;
   Micros next_look_ = 0;                    // monotonic, as the others
   absl::flat_hash_set<int64_t> real_jobs_;  // of the last look: squeue knows them
   bool said_no_squeue_ = false;
-  Micros next_accounting_ = 0, next_plan_ = 0;
+  Micros next_accounting_ = 0, next_plan_ = 0, next_blocks_ = 0;
   std::deque<Window> windows_;    // still to be asked for, the newest first
   Micros accounted_to_ = 0;       // wall clock: windows up to here are asked for or planned
   bool was_away_ = true;          // no look has come since the last one that failed

@@ -274,6 +274,29 @@ void Registry::CountNode(const std::string& node, int by) {
   if ((it->second += by) <= 0) gpus_of_node_.erase(it);
 }
 
+// Whether it changed.
+bool Registry::GiveDomain(EntityRecord* gpu) const {
+  std::string& domain = gpu->labels.nvlink_domain;
+  if (!domains_.has_value() || !(domain.empty() || domain.starts_with(kSchedulersDomain)))
+    return false;
+  const auto it = domains_->find(gpu->labels.node);
+  std::string now =
+      it == domains_->end() ? std::string() : fmt::format("{}{}", kSchedulersDomain, it->second);
+  if (now == domain) return false;
+  domain = std::move(now);
+  return true;
+}
+
+void Registry::TellDomains(DomainOfNode domains) {
+  WriterLock lock(mutex_);
+  if (domains_ == domains) return;
+  domains_ = std::move(domains);
+  for (size_t id = 1; id <= entities_.places().size(); ++id) {
+    EntityRecord* const e = entities_.Find(static_cast<int32_t>(id));
+    if (e != nullptr && e->key.kind == EntityKind::kGpu && GiveDomain(e)) MarkDirty(*e);
+  }
+}
+
 StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabels& labels,
                                          int32_t parent, Micros ts) {
   Key lookup = KeyOf(key);
@@ -302,6 +325,7 @@ StatusOr<EntityRecord*> Registry::Upsert(const EntityKey& key, const EntityLabel
     if (key.kind == EntityKind::kGpuInstance) ++instances_;
     changed = true;
   }
+  if (key.kind == EntityKind::kGpu) changed |= GiveDomain(e);
   const int32_t model = ModelId(e->labels.model);
   const int32_t sms = e->key.kind == EntityKind::kGpuInstance
                           ? InstanceSms(model, e->labels.mig_profile)

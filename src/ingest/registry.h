@@ -119,6 +119,11 @@ struct ResolvedEntity {
   double fraction = 1;  // instance SMs / GPU SMs; 1 for a GPU
 };
 
+// NVLink domains by node, as a scheduler's topology says them.
+using DomainOfNode = absl::flat_hash_map<std::string, std::string>;
+// What a GPU's label has before a domain that its own labels do not name.
+inline constexpr std::string_view kSchedulersDomain = "slurm:";
+
 class Registry {
  public:
   explicit Registry(const hardware::Catalog* catalog, const RegistryLimits& limits = {})
@@ -132,6 +137,9 @@ class Registry {
   // day: so long this need not be told again.
   StatusOr<ResolvedEntity> Resolve(const telemetry::EntityKey& key,
                                    const telemetry::EntityLabels& labels, Micros ts);
+  // GPUs of these nodes, now and later, are in these domains where no exporter or target says
+  // another one; others in none, where only this said one before.
+  void TellDomains(DomainOfNode domains);
   // There is a row at `ts` of an entity whose labels are not taken over. False: it was forgotten.
   bool See(int32_t id, Micros ts);
   // History has a row at `ts` of an entity that is known from later.
@@ -206,6 +214,7 @@ class Registry {
   // What is told once a day: not seen in any list, so no change of version().
   void SeeEntity(store::EntityRecord& e, Micros ts) FW_REQUIRES(mutex_);
   void CountNode(const std::string& node, int by) FW_REQUIRES(mutex_);
+  bool GiveDomain(store::EntityRecord* gpu) const FW_REQUIRES_SHARED(mutex_);
 
   using Ids = absl::flat_hash_map<std::string, int32_t>;
   // A series by a hash of target, name and labels, whose texts may be long: the store has them.
@@ -234,7 +243,8 @@ class Registry {
   Micros forgotten_day_ FW_GUARDED_BY(mutex_) = 0, forgotten_series_day_ FW_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<Key, int32_t> entity_by_key_ FW_GUARDED_BY(mutex_);
   Ids model_by_name_ FW_GUARDED_BY(mutex_);
-  Ids gpus_of_node_ FW_GUARDED_BY(mutex_);  // how many
+  Ids gpus_of_node_ FW_GUARDED_BY(mutex_);                     // how many
+  std::optional<DomainOfNode> domains_ FW_GUARDED_BY(mutex_);  // nullopt = nobody has said any yet
   int32_t instances_ FW_GUARDED_BY(mutex_) = 0;
   uint64_t version_ FW_GUARDED_BY(mutex_) = 0;
   absl::flat_hash_map<SeriesKey, int32_t> series_by_key_ FW_GUARDED_BY(mutex_);

@@ -88,8 +88,14 @@ Status Server::Parts::Open() {
   jobs_file = std::make_unique<JobsFile>(options.jobs_file, &ingest->jobs);
   FW_RETURN_IF_ERROR(Annotate(jobs_file->Load(), "cannot use the jobs file"));
   if (options.slurm) {
-    FW_ASSIGN_OR_RETURN(
-        scheduler, discovery::SlurmBooks::Start(*options.slurm, &ingest->books, &ingest->jobs));
+    const auto tell_blocks = [this](const std::vector<slurm::Block>& blocks) {
+      ingest::DomainOfNode domains;
+      for (const slurm::Block& block : blocks)
+        for (const std::string& node : block.nodes) domains.try_emplace(node, block.name);
+      ingest->registry.TellDomains(std::move(domains));
+    };
+    FW_ASSIGN_OR_RETURN(scheduler, discovery::SlurmBooks::Start(*options.slurm, &ingest->books,
+                                                                &ingest->jobs, tell_blocks));
   }
   if (options.traces) {
     options.traces->catalog = &options.catalog;

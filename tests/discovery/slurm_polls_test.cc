@@ -36,7 +36,8 @@ class SlurmPollsTest : public ::testing::Test {
     polls_ = std::make_unique<SlurmPolls>(
         SlurmOptions(), books_.get(), index_.get(),
         [this](const std::vector<std::string>& argv) { return slurm_.Run(argv); },
-        PollClocks{[this] { return slurm_.Clock(); }, [this] { return slurm_.Clock(); }});
+        PollClocks{[this] { return slurm_.Clock(); }, [this] { return slurm_.Clock(); }},
+        [this](const std::vector<slurm::Block>& blocks) { blocks_.push_back(blocks); });
   }
   // The server ends and begins again: only what the store has is known.
   void Restart() {
@@ -110,6 +111,7 @@ class SlurmPollsTest : public ::testing::Test {
     std::erase_if(slurm_.jobs, [&](const test::FakeJob& j) { return j.id == id; });
   }
 
+  std::vector<std::vector<slurm::Block>> blocks_;  // as they were told
   static constexpr int64_t kBegin = 1'800'000'000;
   FakeSlurm slurm_;
   std::unique_ptr<jobs::Books> books_ = std::make_unique<jobs::Books>();
@@ -132,6 +134,24 @@ TEST_F(SlurmPollsTest, ALookIsTwoCommandsHoweverManyJobs) {
   EXPECT_EQ(health.told.nodes, 2u);
   EXPECT_EQ(health.error, "");
   EXPECT_EQ(health.accounting_waiting, 0u);
+}
+
+TEST_F(SlurmPollsTest, BlocksOfTheTopologyAreToldHourly) {
+  slurm_.talks["show topology"] = "BlockName=b1 BlockIndex=0 Nodes=gpu[001-002] BlockSize=2\n";
+  Pass(3 * 3600 + 60);
+  ASSERT_EQ(blocks_.size(), 4u);
+  ASSERT_EQ(blocks_[0].size(), 1u);
+  EXPECT_THAT(blocks_[0][0].nodes, ElementsAre("gpu001", "gpu002"));
+  // What cannot be read changes nothing, and looks go on.
+  slurm_.talks["show topology"] = "BlockName=b1 Nodes=gpu[001-\n";
+  Pass(3600);
+  slurm_.talks.erase("show topology");
+  slurm_.failures["show topology"] = Unavailable("no");
+  const auto looks = polls_->health().looks;
+  Pass(3600);
+  EXPECT_EQ(blocks_.size(), 4u);
+  EXPECT_GT(polls_->health().looks, looks + 100);
+  EXPECT_EQ(polls_->health().error, "");
 }
 
 TEST_F(SlurmPollsTest, AJobThatRunsAndEndsIsOnItsGpusUntilItsEnd) {

@@ -103,6 +103,35 @@ TEST_F(RegistryTest, WhatHasNoRowsIsForgottenAndNewWhenItComesBack) {
   EXPECT_EQ(registry_->entity(1)->key.uuid, "GPU-c");
 }
 
+// A scheduler's topology counts where no label says another domain, for GPUs that come later too,
+// and over a restart.
+TEST_F(RegistryTest, NvlinkDomainsThatASchedulerTells) {
+  Restart();
+  const auto see = [&](const std::string& uuid, const std::string& node, std::string domain = "") {
+    EntityLabels labels;
+    labels.node = node;
+    labels.nvlink_domain = std::move(domain);
+    return registry_->Resolve(EntityKey{.uuid = uuid}, labels, kFirstDay)->id;
+  };
+  const int32_t a = see("GPU-a", "gb01"), b = see("GPU-b", "gb02", "rack7");
+  const auto domain = [&](int32_t id) { return registry_->entity(id)->labels.nvlink_domain; };
+  EXPECT_EQ(domain(a), "");
+  registry_->TellDomains({{"gb01", "b1"}, {"gb02", "b1"}, {"gb03", "b1"}});
+  const int32_t later = see("GPU-c", "gb03"), other = see("GPU-d", "gb99");
+  EXPECT_EQ(domain(a), "slurm:b1");
+  EXPECT_EQ(domain(b), "rack7");
+  EXPECT_EQ(domain(later), "slurm:b1");
+  EXPECT_EQ(domain(other), "");
+  Restart();
+  see("GPU-a", "gb01");
+  EXPECT_EQ(domain(a), "slurm:b1") << "nobody has said anything yet";
+  registry_->TellDomains({{"gb01", "b2"}});
+  EXPECT_EQ(domain(a), "slurm:b2");
+  EXPECT_EQ(domain(later), "");
+  see("GPU-a", "gb01", "rack7");
+  EXPECT_EQ(domain(a), "rack7");
+}
+
 TEST_F(RegistryTest, WhatIsReferredToStays) {
   Restart({});
   EXPECT_EQ(Row("GPU-a", 0), 1);
