@@ -42,11 +42,11 @@ get_once() {
   [ $ok = yes ]
 }
 
-# Prints so many ports that nobody listens on, for servers that cannot be told to take any.
+# Prints so many different ports that nobody listens on, for servers that cannot be told to take
+# any.
 free_ports() {
-  local left=$1 port
-  while [ "$left" -gt 0 ]; do
-    port=$((20000 + RANDOM % 12000))
+  local port=$((20000 + RANDOM % 12000)) left=$1
+  for (( ; left > 0; port++)); do
     ! grep -qi "^ *[0-9]*: [0-9A-F]*:$(printf '%04X' $port) " /proc/net/tcp || continue
     printf '%d\n' $port
     left=$((left - 1))
