@@ -259,7 +259,7 @@ StatusOr<std::vector<std::string>> ReplicaLabels(Server* server) {
   const auto json = ReadAnswer(*server, reply);
   if (!json.ok()) return labels;
   const std::string text = (*json)["data"]["query.replica-label"].text();
-  constexpr std::string_view kBetween = "[], ";  // several stand in brackets
+  constexpr std::string_view kBetween = ", ";  // "pair,replica"
   for (size_t at = 0; (at = text.find_first_not_of(kBetween, at)) != std::string::npos;) {
     const size_t end = std::min(text.find_first_of(kBetween, at), text.size());
     labels.push_back(text.substr(at, end - at));
