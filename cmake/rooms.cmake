@@ -12,11 +12,20 @@ add_library(flopwatch_flags INTERFACE)
 target_include_directories(flopwatch_flags INTERFACE ${CMAKE_SOURCE_DIR}/src)
 target_compile_options(flopwatch_flags INTERFACE
   -Wall -Wextra -Wno-unused-parameter -Wno-missing-field-initializers -fno-omit-frame-pointer)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")  # what base/mutex.h declares; g++ has no such analysis
+  target_compile_options(flopwatch_flags INTERFACE
+    -Wthread-safety -Wthread-safety-beta -Werror=thread-safety -Werror=thread-safety-beta)
+endif()
 target_compile_definitions(flopwatch_flags INTERFACE FLOPWATCH_VERSION="${PROJECT_VERSION}")
 if(FLOPWATCH_SANITIZE)
   target_compile_options(flopwatch_flags INTERFACE
     -fsanitize=${FLOPWATCH_SANITIZE} -fno-sanitize-recover=undefined)
   target_link_options(flopwatch_flags INTERFACE -fsanitize=${FLOPWATCH_SANITIZE})
+  if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang")  # g++ says so by itself
+    string(REGEX MATCH "address|thread" kind ${FLOPWATCH_SANITIZE})
+    string(TOUPPER ${kind} kind)
+    target_compile_definitions(flopwatch_flags INTERFACE __SANITIZE_${kind}__)
+  endif()
   if(FLOPWATCH_SANITIZE MATCHES undefined)
     # Out of the undefined-behaviour set: a check at every use of a pointer, which more than doubles
     # the time to compile. A null or wild pointer is seen by the address sanitizer all the same.

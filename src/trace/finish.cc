@@ -119,7 +119,7 @@ void LinkLaunches(RankTrace* rank) {
     return a.op != b.op ? a.op < b.op : a.work < b.work;
   });
   for (const OpLink& link : rank->op_links) e.op[link.work] = link.op;
-  int64_t without_call = 0, without_op = 0, work = 0;
+  int64_t without_call = 0, without_op = 0;
   for (Row r = 0; r < e.size(); ++r) {
     const bool gpu_work = IsGpuWork(e.category[r]);
     if (!gpu_work && e.category[r] != Category::kSync && e.category[r] != Category::kGpuCollective)
@@ -138,7 +138,6 @@ void LinkLaunches(RankTrace* rank) {
     }
     if (e.op[r] == kNoRow) e.op[r] = by_external_id(e.external_id[r]);
     if (gpu_work) {
-      ++work;
       without_call += e.launch[r] == kNoRow;
       without_op += e.op[r] == kNoRow;
     }

@@ -1,7 +1,7 @@
 """What to do first, offline: fleets with planted losses are simulated straight into a store, and
 the first action of `flopwatch advise` is the largest loss that the truth has: idle time of a
 user, a regression of a workflow, a GPU or node that holds its jobs back. FLOPWATCH_TEST_SEEDS:
-seeds of each preset (2), from
+seeds of each preset (1), from
 FLOPWATCH_TEST_FIRST_SEED on (901); FLOPWATCH_TEST_GPUS (256).
 """
 import datetime
@@ -11,7 +11,7 @@ import sys
 
 from harness import check, run, scratch
 
-seeds = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "2"))
+seeds = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "1"))
 base = int(os.environ.get("FLOPWATCH_TEST_FIRST_SEED", "901")) - 1
 presets = sys.argv[1:] or ["llm", "research"]
 gpus = os.environ.get("FLOPWATCH_TEST_GPUS", "256")

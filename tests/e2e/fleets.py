@@ -13,7 +13,7 @@ Pods are known by labels of samples alone: the first sample of a pod stands for 
 it, and its last one is up to an interval old when it ends. Neither Slurm's books nor this inventory
 say since when a host exists: with faults, one that came late counts from the beginning on.
 
-  fleets.py [PRESET...]     FLOPWATCH_TEST_SEEDS=10: seeds 1 to 10 (2); FLOPWATCH_TEST_HOURS=12 (4)
+  fleets.py [PRESET...]     FLOPWATCH_TEST_SEEDS=10: seeds 1 to 10 (1); FLOPWATCH_TEST_HOURS=12 (4)
 """
 import json
 import math
@@ -24,7 +24,7 @@ from harness import Process, check, run, scratch
 from truth import levels_of
 
 PRESETS = sys.argv[1:] or ["llm", "research", "seren"]
-SEEDS = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "2"))
+SEEDS = int(os.environ.get("FLOPWATCH_TEST_SEEDS", "1"))
 HOURS = float(os.environ.get("FLOPWATCH_TEST_HOURS", "4"))
 GPUS, INTERVAL = 1000, 30
 START = 1_794_873_600

@@ -44,7 +44,7 @@ def check(condition, message):
 
 
 def run(*args, expect=0):
-    r = subprocess.run([BINARY, *args], capture_output=True, text=True, timeout=300)
+    r = subprocess.run([BINARY, *args], capture_output=True, text=True, timeout=900)
     if expect is not None:
         check(r.returncode == expect,
               f"{' '.join(args)} ended with {r.returncode}, not {expect}\n{r.stdout}\n{r.stderr}")
@@ -106,11 +106,11 @@ class Process:
     def text(self):
         return open(self.log, errors="replace").read()
 
-    def get(self, path, timeout=30):
+    def get(self, path, timeout=120):
         with urllib.request.urlopen(self.url + path, timeout=timeout) as r:
             return r.read().decode()
 
-    def json(self, path, timeout=30):
+    def json(self, path, timeout=120):
         """An answer, held against docs/openapi.json where that has its path."""
         answer = json.loads(self.get(path, timeout))
         schema = contract.schema_of(path)

@@ -93,7 +93,7 @@ TEST_F(CopyTest, RowsAreThereOnceWhateverRunsBesideIt) {
     done = true;
   });
   std::jthread upkeep([&] {
-    for (int k = 1; !done; ++k) {
+    while (!done) {
       EXPECT_FW_OK(store_->RollUp());
       EXPECT_FW_OK(store_->Seal(kT0 + (acknowledged / 2000) * kHour));
     }

@@ -49,7 +49,8 @@ std::string ValueText(const MeasureWords& words, double v) {
 std::string EvidenceText(const Json& evidence) {
   std::string out;
   for (const Json& e : evidence.array()) {
-    MeasureWords words{e["measure"].text(), e["measure"].text(), ""};
+    const std::string measure = e["measure"].text();
+    MeasureWords words{measure, measure, ""};
     for (const MeasureWords& known : kMeasures)
       if (known.measure == words.measure) words = known;
     const auto value = e["value"].number(), peers = e["peers"].number();
