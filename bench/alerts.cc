@@ -84,6 +84,7 @@ int Main(int argc, char** argv) {
   alerts::Look look(&memory);
   alerts::Engine engine(alerts::ShippedRules(), {.grace = 0});
   alerts::Round round;
+  round.wanted = engine.quantities();
   std::vector<double> plain, looks, runs;
   double sum = 0;
   for (int k = 0; k < rounds; ++k) {

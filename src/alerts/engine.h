@@ -80,6 +80,8 @@ class Engine {
   std::vector<const Alert*> Alerts(bool resolved) const;
   const Alert* Find(std::string_view id) const;
   const std::vector<Rule>& rules() const { return rules_; }
+  // What they name: a round of these is enough.
+  QuantitySet quantities() const { return QuantitiesOf(rules_); }
   EngineStats stats() const;
   // Those that would fire if their conditions went on to hold: by the alerts that they would be,
   // the longest first. Subjects of an alert that fires already are not among them. `round` is the

@@ -1,6 +1,7 @@
 #include "alerts/expression.h"
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <cmath>
 #include <limits>
@@ -89,9 +90,12 @@ class ExpressionParser {
     FW_ASSIGN_OR_RETURN(const Kind first, (this->*part)());
     while (Take(word)) {
       FW_RETURN_IF_ERROR(Must(first, Kind::kCondition, word));
+      const size_t skip = out_.steps_.size();
+      FW_RETURN_IF_ERROR(Push(op == Op::kAnd ? Op::kSkipIfFalse : Op::kSkipIfTrue, 0));
       FW_ASSIGN_OR_RETURN(const Kind next, (this->*part)());
       FW_RETURN_IF_ERROR(Must(next, Kind::kCondition, word));
       FW_RETURN_IF_ERROR(Push(op, -1));
+      out_.steps_[skip].first = static_cast<uint32_t>(out_.steps_.size());
     }
     return first;
   }
@@ -108,6 +112,7 @@ class ExpressionParser {
   }
 
   Parsed Comparison() {
+    const size_t begin = out_.steps_.size();
     FW_ASSIGN_OR_RETURN(const Kind left, Sum());
     if (Take("in")) {
       FW_RETURN_IF_ERROR(Must(left, Kind::kNumber, "in"));
@@ -127,6 +132,18 @@ class ExpressionParser {
       FW_RETURN_IF_ERROR(Must(left, Kind::kNumber, sign.text));
       FW_ASSIGN_OR_RETURN(const Kind right, Sum());
       FW_RETURN_IF_ERROR(Must(right, Kind::kNumber, sign.text));
+      if (out_.steps_.size() == begin + 2 && out_.steps_[begin].op == Op::kQuantity &&
+          out_.steps_[begin + 1].op == Op::kConstant) {
+        const Expression::Step both{.op = Op::kCompare,
+                                    .constant = out_.steps_[begin + 1].constant,
+                                    .quantity = out_.steps_[begin].quantity,
+                                    .compare = sign.op,
+                                    .negated = sign.negated};
+        out_.steps_.resize(begin);
+        level_ -= 2;
+        FW_RETURN_IF_ERROR(Push(both, 1));
+        return Kind::kCondition;
+      }
       FW_RETURN_IF_ERROR(Push(sign.op, -1));
       if (sign.negated) FW_RETURN_IF_ERROR(Push(Op::kNot, 0));
       return Kind::kCondition;
@@ -304,6 +321,18 @@ void Compare(double* a, const double* b, size_t rows, F&& f) {
     return std::isnan(x) || std::isnan(y) ? kUnknown : (f(x, y) ? 1.0 : 0.0);
   });
 }
+// A column with a constant.
+template <typename F>
+void CompareWith(const double* column, double constant, size_t rows, double* out, F&& f) {
+  for (size_t k = 0; k < rows; ++k)
+    out[k] = std::isnan(column[k]) ? kUnknown : (f(column[k], constant) ? 1.0 : 0.0);
+}
+bool AllAre(const double* a, size_t rows, double value) {
+  uint64_t differ = 0;  // as bits and without a way out: several at a time
+  for (size_t k = 0; k < rows; ++k)
+    differ |= std::bit_cast<uint64_t>(a[k]) ^ std::bit_cast<uint64_t>(value);
+  return differ == 0;
+}
 double IsBit(double x, double mask) {
   if (std::isnan(x) || std::isnan(mask)) return kUnknown;
   if (x < 0 || x > 4'294'967'295.0 || mask < 0 || mask > 4'294'967'295.0) return kUnknown;
@@ -325,14 +354,37 @@ void Expression::EvaluateBlock(const Subjects& subjects, size_t first, size_t ro
                                std::vector<double>* stack, double* out) const {
   double* const base = stack->data();
   size_t level = 0;
-  for (const Step& s : steps_) {
-    if (s.op == Op::kConstant || s.op == Op::kQuantity) {
+  for (size_t at = 0; at < steps_.size(); ++at) {
+    const Step& s = steps_[at];
+    if (s.op == Op::kSkipIfFalse || s.op == Op::kSkipIfTrue) {
+      const double decided = s.op == Op::kSkipIfTrue ? 1 : 0;
+      if (AllAre(base + (level - 1) * kBlock, rows, decided)) at = s.first - 1;
+      continue;
+    }
+    if (s.op == Op::kConstant || s.op == Op::kQuantity || s.op == Op::kCompare) {
       double* const top = base + level++ * kBlock;
       if (s.op == Op::kConstant) {
         std::fill_n(top, rows, s.constant);
+        continue;
+      }
+      const auto& column = subjects.columns[static_cast<size_t>(s.quantity)];
+      const double* const values = column.data() + first;
+      if (column.empty()) {
+        std::fill_n(top, rows, kUnknown);
+      } else if (s.op == Op::kQuantity) {
+        std::copy_n(values, rows, top);
+      } else if (s.compare == Op::kLess && !s.negated) {
+        CompareWith(values, s.constant, rows, top, std::less<>());
+      } else if (s.compare == Op::kLess) {
+        CompareWith(values, s.constant, rows, top, std::greater_equal<>());
+      } else if (s.compare == Op::kLessEqual && !s.negated) {
+        CompareWith(values, s.constant, rows, top, std::less_equal<>());
+      } else if (s.compare == Op::kLessEqual) {
+        CompareWith(values, s.constant, rows, top, std::greater<>());
+      } else if (s.compare == Op::kEqual) {
+        CompareWith(values, s.constant, rows, top, std::equal_to<>());
       } else {
-        const auto& column = subjects.columns[static_cast<size_t>(s.quantity)];
-        std::copy_n(column.data() + first, rows, top);
+        CompareWith(values, s.constant, rows, top, std::not_equal_to<>());
       }
       continue;
     }
@@ -401,6 +453,9 @@ void Expression::EvaluateBlock(const Subjects& subjects, size_t first, size_t ro
       }
       case Op::kConstant:
       case Op::kQuantity:
+      case Op::kSkipIfFalse:
+      case Op::kSkipIfTrue:
+      case Op::kCompare:
         break;
     }
   }

@@ -61,12 +61,18 @@ class Expression {
     kOr,
     kNot,
     kIn,
+    // Where all of a block are so already, what comes up to the step `first` decides nothing.
+    kSkipIfFalse,
+    kSkipIfTrue,
+    kCompare,  // a quantity with a constant: most of what rules say
   };
   struct Step {
     Op op = Op::kConstant;
     double constant = 0;
     Quantity quantity = Quantity::kCount;
-    uint32_t first = 0, count = 0;  // of members_, for kIn
+    uint32_t first = 0, count = 0;  // of members_, for kIn; of steps_, for kSkip…
+    Op compare = Op::kLess;         // of kCompare
+    bool negated = false;           // likewise
   };
   // Of `rows` subjects from `first` on; `stack` has a block for each level.
   void EvaluateBlock(const Subjects& subjects, size_t first, size_t rows,

@@ -8,21 +8,6 @@
 #include "query/regressions.h"
 
 namespace flopwatch::alerts {
-namespace {
-
-bool Names(absl::Span<const Rule> rules, absl::Span<const Quantity> quantities) {
-  const auto named = [&](const std::optional<Expression>& e) {
-    return e && std::ranges::any_of(e->quantities(), [&](Quantity q) {
-             return std::ranges::find(quantities, q) != quantities.end();
-           });
-  };
-  return std::ranges::any_of(rules, [&](const Rule& r) {
-    return r.enabled && (named(r.when) || named(r.value) || named(r.threshold));
-  });
-}
-
-}  // namespace
-
 Judge::Judge(const query::Query* query, absl::Span<const Rule> rules,
              std::optional<store::Window> all)
     : query_(*query), all_(all) {
@@ -31,8 +16,12 @@ Judge::Judge(const query::Query* query, absl::Span<const Rule> rules,
                                       Quantity::kJobDivergenceCaused};
   constexpr Quantity kHistory[] = {Quantity::kJobHistoryOfu, Quantity::kJobHistoryScatter,
                                    Quantity::kJobHistoryRuns, Quantity::kJobHistoryLow};
-  divergence_ = Names(rules, kDivergence);
-  history_ = Names(rules, kHistory);
+  const QuantitySet named = QuantitiesOf(rules);
+  const auto any = [&](absl::Span<const Quantity> of) {
+    return std::ranges::any_of(of, [&](Quantity q) { return named[static_cast<size_t>(q)]; });
+  };
+  divergence_ = any(kDivergence);
+  history_ = any(kHistory);
 }
 
 Status Judge::At(Micros at, Verdicts* out) {

@@ -71,6 +71,7 @@ void Look::NameNodes() {
   if (nodes_version_ == version) return;
   nodes_version_ = version;
   nodes_.clear();
+  node_keys_.clear();
   node_of_.clear();
   absl::flat_hash_map<std::string, int32_t> known;
   memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
@@ -79,7 +80,10 @@ void Look::NameNodes() {
     if (e.labels.node.empty()) return;
     const auto [node, is_new] =
         known.try_emplace(e.labels.node, static_cast<int32_t>(nodes_.size()));
-    if (is_new) nodes_.push_back(e.labels.node);
+    if (is_new) {
+      nodes_.push_back(e.labels.node);
+      node_keys_.push_back(KeyOf("node", e.labels.node));
+    }
     node_of_[at] = node->second;
   });
 }
@@ -94,6 +98,7 @@ void Look::StepBack(Micros now) {
   reports_.StepBack(now);
   for (auto& [key, past] : jobs_) {
     drop(&past.ring);
+    past.baseline.reset();
     std::erase_if(past.lows, [now](const Low& low) { return low.hour > now; });
   }
   for (Board& board : boards_) {
@@ -105,14 +110,16 @@ void Look::StepBack(Micros now) {
 void Look::Take(Micros now, Round* round) {
   if (now < last_ - kSetBack) StepBack(now);
   last_ = now;
+  ++looks_;
   round->ts = now;
+  round->wanted.set(static_cast<size_t>(Quantity::kJobBaselineOfu));  // Baselines()
   for (Subjects& subjects : round->subjects) subjects.Clear();
   accounts_.reset();
   places_.reset();
   round->who = [this](Scope scope, size_t row) { return WhoOf(scope, row); };
   NameNodes();
-  CopyGpus();
-  TakePeers(now);
+  ReadGpus(now, round->wanted);
+  FinishPeers();
   TakeGpus(now, round);
   TakeNodes(now, round);
   TakeJobs(now, round);
@@ -120,58 +127,82 @@ void Look::Take(Micros now, Round* round) {
   window_ = std::max(window_, FloorTo(now, kWindow));
 }
 
-// Instances have no troubles of their own, and a GPU that is divided is idle by its own row.
-void Look::CopyGpus() {
+// In one pass, because they are more than a cache holds. Instances have no troubles of their own,
+// and a GPU that is divided is idle by its own row.
+void Look::ReadGpus(Micros now, const QuantitySet& wanted) {
   gpus_.clear();
-  memory_.live()->ForEachGpu(0, [&](const GpuNow& gpu) {
-    if (!gpu.instance && gpu.ts != 0) gpus_.push_back(gpu);
-  });
-}
-
-void Look::TakePeers(Micros now) {
   peers_.clear();
-  peers_of_.assign(gpus_.size(), nullptr);
+  peers_at_.clear();
+  peers_of_.clear();
+  node_now_.assign(nodes_.size(), {});
+  const bool powers = wanted[static_cast<size_t>(Quantity::kGpuPowerToJob)],
+             ofus = wanted[static_cast<size_t>(Quantity::kGpuOfuToJob)];
   const Micros silent_after = memory_.silent_after();
-  Peers* last = nullptr;
-  int32_t last_set = 0;
-  for (size_t row = 0; row < gpus_.size(); ++row) {
-    const GpuNow& gpu = gpus_[row];
-    if (gpu.job_set == 0) continue;
+  int32_t last = -1, last_set = 0;
+  memory_.live()->ForEachGpu(0, [&](const GpuNow& gpu) {
+    if (gpu.instance || gpu.ts == 0) return;
+    gpus_.push_back(gpu);
+    peers_of_.push_back(-1);
+    const auto entity = static_cast<size_t>(gpu.entity);
+    if (entity < node_of_.size() && node_of_[entity] >= 0) {
+      NodeNow& node = node_now_[static_cast<size_t>(node_of_[entity])];
+      node.newest = std::max(node.newest, gpu.ts);
+      ++node.gpus;
+      node.allocated += gpu.job_set != 0 ? 1 : 0;
+    }
+    if (gpu.job_set == 0) return;
     if (gpu.job_set != last_set) {  // a job's GPUs are often in a row
       last_set = gpu.job_set;
-      last = &peers_[last_set];
+      const auto [at, is_new] =
+          peers_at_.try_emplace(last_set, static_cast<int32_t>(peers_.size()));
+      last = at->second;
+      if (is_new) {
+        peers_.push_back({.set = last_set});
+        if (beside_.size() < peers_.size()) beside_.emplace_back();
+        Beside& b = beside_[peers_.size() - 1];
+        for (auto* values : {&b.clocks, &b.powers, &b.duties, &b.ofus}) values->clear();
+      }
     }
-    Peers& p = *last;
-    peers_of_[row] = last;
+    Peers& p = peers_[static_cast<size_t>(last)];
+    Beside& b = beside_[static_cast<size_t>(last)];
+    peers_of_.back() = last;
     ++p.all;
-    if (now - gpu.ts > silent_after) continue;
+    if (now - gpu.ts > silent_after) return;
     ++p.fresh;
     if (p.model == -1) p.model = gpu.model;
     if (p.model != gpu.model) p.one_model = false;
-    if (!std::isnan(gpu.sm_clock_mhz)) p.clocks.push_back(static_cast<float>(gpu.sm_clock_mhz));
-    if (!std::isnan(gpu.power_w)) p.powers.push_back(static_cast<float>(gpu.power_w));
-    if (!std::isnan(gpu.ofu)) p.ofus.push_back(static_cast<float>(gpu.ofu));
-    if (std::isnan(gpu.gpu_util)) continue;
+    if (!std::isnan(gpu.sm_clock_mhz)) b.clocks.push_back(static_cast<float>(gpu.sm_clock_mhz));
+    if (powers && !std::isnan(gpu.power_w)) b.powers.push_back(static_cast<float>(gpu.power_w));
+    if (ofus && !std::isnan(gpu.ofu)) b.ofus.push_back(static_cast<float>(gpu.ofu));
+    if (std::isnan(gpu.gpu_util)) return;
     ++p.with_duty;
-    p.duties.push_back(static_cast<float>(gpu.gpu_util));
+    b.duties.push_back(static_cast<float>(gpu.gpu_util));
     p.duty += gpu.gpu_util;
     p.lowest_duty = std::min(p.lowest_duty, gpu.gpu_util);
-  }
-  for (auto& [set, p] : peers_) {
-    const bool enough = p.one_model && p.clocks.size() >= kFewestPeers;
-    p.median_clock = enough ? Median(&p.clocks) : kNotKnown;
-    p.median_power = enough && p.powers.size() >= kFewestPeers ? Median(&p.powers) : kNotKnown;
-    p.median_duty = enough && p.duties.size() >= kFewestPeers ? Median(&p.duties) : kNotKnown;
-    p.median_ofu = enough && p.ofus.size() >= kFewestPeers ? Median(&p.ofus) : kNotKnown;
+  });
+}
+
+void Look::FinishPeers() {
+  for (size_t k = 0; k < peers_.size(); ++k) {
+    Peers& p = peers_[k];
+    Beside& b = beside_[k];
+    const bool enough = p.one_model && b.clocks.size() >= kFewestPeers;
+    const auto median = [&](std::vector<float>* values) {
+      return enough && values->size() >= kFewestPeers ? Median(values) : kNotKnown;
+    };
+    p.median_clock = median(&b.clocks);
+    p.median_power = median(&b.powers);
+    p.median_duty = median(&b.duties);
+    p.median_ofu = median(&b.ofus);
     p.duty = Ratio(p.duty, p.with_duty);
-    p.jobs = static_cast<int32_t>(memory_.jobs().SetMembers(set).size());
+    p.jobs = static_cast<int32_t>(memory_.jobs().SetMembers(p.set).size());
     if (p.with_duty < p.fresh) p.lowest_duty = kNotKnown;  // one that is not known may be lower
   }
 }
 
 void Look::TakeGpus(Micros now, Round* round) {
   Subjects& out = round->of(Scope::kGpu);
-  out.Resize(Scope::kGpu, gpus_.size());
+  out.Resize(Scope::kGpu, gpus_.size(), round->wanted);
   out.holders.resize(gpus_.size());
   const Micros piece = FloorTo(now, kNews);
   if (piece != growth_) {
@@ -191,7 +222,7 @@ void Look::TakeGpus(Micros now, Round* round) {
     out.Set(Quantity::kGpuAge, row, ToSeconds(std::max<Micros>(now - gpu.ts, 0)));
     // Who was the last to hold it still holds it where others of the job are heard. Where none is,
     // nobody knows: a scrape that is lost does not say that the job is over.
-    const Peers* const p = peers_of_[row];
+    const Peers* const p = PeersOf(row);
     const bool fresh = now - gpu.ts <= memory_.silent_after();
     const bool held = p != nullptr && (fresh || p->fresh > 0);
     if (held || fresh || p == nullptr) {
@@ -222,7 +253,7 @@ void Look::SetGpu(size_t row, const GpuNow& gpu, Board* board, Subjects* out) {
   out->Set(Quantity::kGpuClock, row, gpu.sm_clock_mhz);
   out->Set(Quantity::kGpuMemory, row, gpu.fb_used_mib);
   out->Set(Quantity::kGpuClockShare, row, gpu.sm_clock_mhz / MaxClock(gpu.model));
-  const Peers* const p = peers_of_[row];
+  const Peers* const p = PeersOf(row);
   out->Set(Quantity::kGpuJobGpus, row, p == nullptr ? 0 : p->fresh);
   if (p != nullptr) {
     out->Set(Quantity::kGpuJobDuty, row, p->duty);
@@ -289,30 +320,17 @@ void Look::SetTroubles(size_t row, const GpuNow& gpu, Micros now, Board* of, Sub
 }
 
 void Look::TakeNodes(Micros now, Round* round) {
-  struct Node {
-    Micros newest = 0;
-    int gpus = 0, allocated = 0;
-  };
-  std::vector<Node> nodes(nodes_.size());
-  for (const GpuNow& gpu : gpus_) {
-    const auto at = static_cast<size_t>(gpu.entity);
-    if (at >= node_of_.size() || node_of_[at] < 0) continue;
-    Node& node = nodes[static_cast<size_t>(node_of_[at])];
-    node.newest = std::max(node.newest, gpu.ts);
-    ++node.gpus;
-    node.allocated += gpu.job_set != 0 ? 1 : 0;
-  }
   node_rows_.clear();
-  for (size_t k = 0; k < nodes.size(); ++k)
-    if (nodes[k].gpus > 0) node_rows_.push_back(static_cast<int32_t>(k));
+  for (size_t k = 0; k < node_now_.size(); ++k)
+    if (node_now_[k].gpus > 0) node_rows_.push_back(static_cast<int32_t>(k));
   Subjects& out = round->of(Scope::kNode);
-  out.Resize(Scope::kNode, node_rows_.size());
+  out.Resize(Scope::kNode, node_rows_.size(), round->wanted);
   for (size_t row = 0; row < node_rows_.size(); ++row) {
     const auto k = static_cast<size_t>(node_rows_[row]);
-    out.keys[row] = KeyOf("node", nodes_[k]);
-    out.Set(Quantity::kNodeSilence, row, ToSeconds(std::max<Micros>(now - nodes[k].newest, 0)));
-    out.Set(Quantity::kNodeGpus, row, nodes[k].gpus);
-    out.Set(Quantity::kNodeAllocated, row, nodes[k].allocated);
+    out.keys[row] = node_keys_[k];
+    out.Set(Quantity::kNodeSilence, row, ToSeconds(std::max<Micros>(now - node_now_[k].newest, 0)));
+    out.Set(Quantity::kNodeGpus, row, node_now_[k].gpus);
+    out.Set(Quantity::kNodeAllocated, row, node_now_[k].allocated);
   }
 }
 
@@ -330,21 +348,21 @@ void Look::TakeJobs(Micros now, Round* round) {
     bool shared = false;
   };
   absl::flat_hash_map<int32_t, Gpus> of_job;
-  for (const auto& [set, p] : peers_) {
-    for (const int32_t job : memory_.jobs().SetMembers(set)) {
+  for (const Peers& p : peers_) {
+    for (const int32_t job : memory_.jobs().SetMembers(p.set)) {
       Gpus& g = of_job[job];
       g.fresh += p.fresh;
       g.all += p.all;
       g.shared |= p.jobs > 1;
       // NaN stays: one that is not known may be lower.
-      g.lowest_duty = !(p.lowest_duty >= g.lowest_duty) ? p.lowest_duty : g.lowest_duty;
+      if (!std::isnan(g.lowest_duty) && !(p.lowest_duty >= g.lowest_duty))
+        g.lowest_duty = p.lowest_duty;
     }
   }
   Subjects& out = round->of(Scope::kJob);
-  out.Resize(Scope::kJob, jobs.size());
+  out.Resize(Scope::kJob, jobs.size(), round->wanted);
   job_ids_.clear();
   const bool full = FloorTo(now, kWindow) > window_ && window_ != 0;
-  absl::flat_hash_map<std::string, JobPast> pasts;
   size_t row = 0;
   for (const store::JobUsage& j : jobs) {
     const auto gpus = of_job.find(j.job);
@@ -369,7 +387,8 @@ void Look::TakeJobs(Micros now, Round* round) {
     out.Set(Quantity::kJobLostShare, row,
             1 - static_cast<double>(gpus->second.fresh) / gpus->second.all);
     out.Set(Quantity::kJobShared, row, gpus->second.shared ? 1 : 0);
-    JobPast& past = pasts[record->key] = std::move(jobs_[record->key]);
+    JobPast& past = jobs_[record->key];
+    past.look = looks_;
     if (full && !std::isnan(busy)) {
       Keep(&past.ring,
            {FloorTo(now, kWindow), static_cast<float>(busy), static_cast<float>(tensor),
@@ -377,17 +396,17 @@ void Look::TakeJobs(Micros now, Round* round) {
            kBaselineReach);
       KeepLow(&past);
     }
-    SetBaseline(past, now, row, &out);
+    SetBaseline(now, row, &past, &out);
     SetReports(record->key, now, row, &out);
     SetVerdict(record->key, now, row, &out);
     ++row;
   }
   if (full) reports_.Expire(now);
   // Jobs without a row for two hours and more are over.
-  for (auto& [key, past] : jobs_)
-    if (!past.ring.empty() && past.ring.back().to >= now - kBaselineReach)
-      pasts.try_emplace(key, past);
-  jobs_ = std::move(pasts);
+  absl::erase_if(jobs_, [&](const auto& job) {
+    const JobPast& past = job.second;
+    return past.look != looks_ && (past.ring.empty() || past.ring.back().to < now - kBaselineReach);
+  });
   out.keys.resize(row);
   for (std::vector<double>& column : out.columns)
     if (!column.empty()) column.resize(row);
@@ -444,36 +463,51 @@ void Look::KeepLow(JobPast* past) {
   while (past->lows.front().hour < hour - kLowReach) past->lows.pop_front();
 }
 
-void Look::SetBaseline(const JobPast& past, Micros now, size_t row, Subjects* out) {
-  std::vector<float> ofus, tensors, powers, duties;
-  for (const Past& p : past.ring) {
-    if (p.to > now - kBaselineGap || p.to < now - kBaselineReach) continue;
-    ofus.push_back(p.ofu);
-    if (!std::isnan(p.tensor)) tensors.push_back(p.tensor);
-    if (!std::isnan(p.power)) powers.push_back(p.power);
-    if (!std::isnan(p.duty)) duties.push_back(p.duty);
+void Look::SetBaseline(Micros now, size_t row, JobPast* past, Subjects* out) {
+  const auto first = std::ranges::lower_bound(past->ring, now - kBaselineReach, {}, &Past::to),
+             end = std::ranges::upper_bound(past->ring, now - kBaselineGap, {}, &Past::to);
+  Baseline b;
+  if (first < end) b = {first->to, std::prev(end)->to, static_cast<size_t>(end - first)};
+  // The windows are others every five minutes, rounds come more often.
+  const std::optional<Baseline>& known = past->baseline;
+  if (known && known->first == b.first && known->last == b.last && known->windows == b.windows) {
+    b = *known;
+  } else {
+    std::vector<float> ofus, tensors, powers, duties;
+    for (auto p = first; p < end; ++p) {
+      ofus.push_back(p->ofu);
+      if (!std::isnan(p->tensor)) tensors.push_back(p->tensor);
+      if (!std::isnan(p->power)) powers.push_back(p->power);
+      if (!std::isnan(p->duty)) duties.push_back(p->duty);
+    }
+    b.ofu = Median(&ofus);
+    b.tensor = Median(&tensors);
+    b.power = Median(&powers);
+    b.duty = Median(&duties);
+    b.spread = kNotKnown;
+    if (ofus.size() >= 4 && b.ofu > 0) {  // fewer have no middle half
+      std::ranges::sort(ofus);
+      b.spread = (ofus[ofus.size() * 3 / 4] - ofus[ofus.size() / 4]) / b.ofu;
+    }
+    past->baseline = b;
   }
-  const double ofu = Median(&ofus);
-  out->Set(Quantity::kJobBaselineWindows, row, static_cast<double>(ofus.size()));
-  out->Set(Quantity::kJobBaselineOfu, row, ofu);
+  out->Set(Quantity::kJobBaselineWindows, row, static_cast<double>(b.windows));
+  out->Set(Quantity::kJobBaselineOfu, row, b.ofu);
   // Where there is no longer past nothing was lower than usual.
-  double low = ofu;
-  for (const Low& l : past.lows)
+  double low = b.ofu;
+  for (const Low& l : past->lows)
     if (l.hour + kMicrosPerHour <= now - kBaselineReach) low = std::fmin(low, l.ofu);
   out->Set(Quantity::kJobLowOfu, row, low);
-  out->Set(Quantity::kJobBaselineTensor, row, Median(&tensors));
-  out->Set(Quantity::kJobBaselinePower, row, Median(&powers));
-  out->Set(Quantity::kJobBaselineDuty, row, Median(&duties));
-  if (ofus.size() < 4 || ofu <= 0) return;  // fewer have no middle half
-  std::ranges::sort(ofus);
-  out->Set(Quantity::kJobBaselineSpread, row,
-           (ofus[ofus.size() * 3 / 4] - ofus[ofus.size() / 4]) / ofu);
+  out->Set(Quantity::kJobBaselineTensor, row, b.tensor);
+  out->Set(Quantity::kJobBaselinePower, row, b.power);
+  out->Set(Quantity::kJobBaselineDuty, row, b.duty);
+  out->Set(Quantity::kJobBaselineSpread, row, b.spread);
 }
 
 void Look::TakeFleet(Micros now, Round* round) {
   const UsageSums s = memory_.live()->FleetSince(now - kWindow + 1);
   Subjects& out = round->of(Scope::kFleet);
-  out.Resize(Scope::kFleet, 1);
+  out.Resize(Scope::kFleet, 1, round->wanted);
   out.keys[0] = 1;
   const double ofu = s.ofu.Ofu().value_or(kNotKnown);
   out.Set(Quantity::kFleetOfu, 0, ofu);

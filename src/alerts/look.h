@@ -13,7 +13,6 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/container/node_hash_map.h"
 #include "alerts/judge.h"
 #include "alerts/racks.h"
 #include "alerts/reports.h"
@@ -95,12 +94,26 @@ class Look {
     Micros hour = 0;
     float ofu = 0;
   };
+  struct Baseline {  // of these windows of a ring
+    Micros first = 0, last = 0;
+    size_t windows = 0;
+    double ofu = 0, tensor = 0, power = 0, duty = 0, spread = 0;
+  };
   struct JobPast {
     Ring ring;
-    std::deque<Low> lows;  // of kLowReach
+    std::deque<Low> lows;              // of kLowReach
+    std::optional<Baseline> baseline;  // as it was worked out last
+    uint64_t look = 0;                 // the last that saw the job
+  };
+  struct Beside {  // what is compared of the GPUs of a job
+    std::vector<float> clocks, powers, duties, ofus;
+  };
+  struct NodeNow {
+    Micros newest = 0;
+    int32_t gpus = 0, allocated = 0;
   };
   struct Peers {  // of one job set in this round
-    std::vector<float> clocks, powers, duties, ofus;
+    int32_t set = 0;
     double median_clock = 0, median_power = 0, median_duty = 0, median_ofu = 0;
     double duty = 0, lowest_duty = 2;
     int32_t jobs = 0;  // that are members of the set
@@ -110,8 +123,8 @@ class Look {
 
   void StepBack(Micros now);
   void TakeGpus(Micros now, Round* round);
-  void CopyGpus();
-  void TakePeers(Micros now);
+  void ReadGpus(Micros now, const QuantitySet& wanted);
+  void FinishPeers();
   void SetGpu(size_t row, const ingest::GpuNow& gpu, Board* board, Subjects* out);
   double MaxClock(int32_t model);
   static void SetBesidePeers(size_t row, const ingest::GpuNow& gpu, const Peers& peers,
@@ -121,12 +134,16 @@ class Look {
   void TakeJobs(Micros now, Round* round);
   void SetReports(std::string_view job, Micros now, size_t row, Subjects* out);
   void SetVerdict(const std::string& job, Micros now, size_t row, Subjects* out) const;
-  static void SetBaseline(const JobPast& past, Micros now, size_t row, Subjects* out);
+  static void SetBaseline(Micros now, size_t row, JobPast* past, Subjects* out);
   static void KeepLow(JobPast* past);
   void TakeFleet(Micros now, Round* round);
   static void Keep(Ring* ring, const Past& past, Micros reach);
   Who WhoOf(Scope scope, size_t row) const;
   Board& BoardOf(int32_t entity);
+  const Peers* PeersOf(size_t row) const {  // null = nobody holds it
+    const int32_t at = peers_of_[row];
+    return at < 0 ? nullptr : &peers_[static_cast<size_t>(at)];
+  }
   void NameNodes();
 
   // The scheduler's word of a node that is there; "" = not known, or of several.
@@ -142,6 +159,7 @@ class Look {
   std::vector<Board> boards_;              // by entity id
   std::vector<int32_t> node_of_;           // by entity id: in nodes_; -1 = not known
   std::vector<std::string> nodes_;         // each once
+  std::vector<uint64_t> node_keys_;        // likewise
   std::optional<uint64_t> nodes_version_;  // of the registry that these are of
   struct XidState {
     int32_t xid = -1;
@@ -154,11 +172,15 @@ class Look {
   Micros last_ = 0;    // the last look
   Micros window_ = 0;  // the last that is in the rings; end
   Micros growth_ = 0;  // the piece of kNews that growth is of
+  uint64_t looks_ = 0;
 
   // Of the round.
   std::vector<ingest::GpuNow> gpus_;
-  absl::node_hash_map<int32_t, Peers> peers_;       // by job set
-  std::vector<const Peers*> peers_of_;              // by row; null = nobody holds it
+  std::vector<NodeNow> node_now_;                   // as nodes_
+  std::vector<Peers> peers_;                        // of each job set
+  std::vector<Beside> beside_;                      // likewise; more than there are, for their room
+  absl::flat_hash_map<int32_t, int32_t> peers_at_;  // by job set, in peers_
+  std::vector<int32_t> peers_of_;                   // by row, in peers_; -1 = nobody holds it
   absl::flat_hash_map<int32_t, double> max_clock_;  // by model
   // Account and partition by job; made when it is asked for.
   mutable std::optional<absl::flat_hash_map<std::string, std::pair<std::string, std::string>>>

@@ -3,6 +3,7 @@
 // A quantity that is not known is NaN, and what follows from it is not known either.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -105,6 +106,8 @@ enum class Quantity : uint8_t {
   kCount
 };
 inline constexpr size_t kQuantityCount = static_cast<size_t>(Quantity::kCount);
+
+using QuantitySet = std::bitset<kQuantityCount>;  // by number
 
 struct QuantitySpec {
   Quantity quantity;

@@ -238,6 +238,7 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
     return absl::OkStatus();
   };
   Round round;
+  round.wanted = engine.quantities();
   Replayed out;
   const double gpus = std::max<double>(static_cast<double>(stored.registry().entity_count()), 1);
   const Micros chunk = std::max<Micros>(

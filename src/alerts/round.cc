@@ -10,10 +10,10 @@ void Subjects::Clear() {
   for (std::vector<double>& column : columns) column.clear();
 }
 
-void Subjects::Resize(Scope scope, size_t n) {
+void Subjects::Resize(Scope scope, size_t n, const QuantitySet& wanted) {
   keys.assign(n, 0);
   for (const QuantitySpec& spec : Quantities()) {
-    if (spec.scope != scope) continue;
+    if (spec.scope != scope || !wanted[static_cast<size_t>(spec.quantity)]) continue;
     columns[static_cast<size_t>(spec.quantity)].assign(n, std::numeric_limits<double>::quiet_NaN());
   }
 }

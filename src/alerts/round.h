@@ -5,6 +5,7 @@
 #include <array>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -19,7 +20,8 @@ struct Who {
   int32_t rank = -1;
 };
 
-// The subjects of one kind. `columns` of other kinds' quantities are empty.
+// The subjects of one kind. `columns` of other kinds' quantities, and of those that nobody wants,
+// are empty.
 struct Subjects {
   std::vector<uint64_t> keys;  // the same subject has the same key always, also after a restart
   std::array<std::vector<double>, kQuantityCount> columns;
@@ -28,15 +30,23 @@ struct Subjects {
   std::vector<uint32_t> holders;
 
   size_t size() const { return keys.size(); }
-  double At(Quantity q, size_t row) const { return columns[static_cast<size_t>(q)][row]; }
+  double At(Quantity q, size_t row) const {
+    const std::vector<double>& column = columns[static_cast<size_t>(q)];
+    return column.empty() ? std::numeric_limits<double>::quiet_NaN() : column[row];
+  }
   void Clear();
-  // Makes room for `n` subjects, whose quantities are not known yet.
-  void Resize(Scope scope, size_t n);
-  void Set(Quantity q, size_t row, double value) { columns[static_cast<size_t>(q)][row] = value; }
+  // Makes room for `n` subjects, whose quantities are not known yet; those that are not wanted have
+  // no column.
+  void Resize(Scope scope, size_t n, const QuantitySet& wanted);
+  void Set(Quantity q, size_t row, double value) {
+    std::vector<double>& column = columns[static_cast<size_t>(q)];
+    if (!column.empty()) column[row] = value;
+  }
 };
 
 struct Round {
   Micros ts = 0;
+  QuantitySet wanted = QuantitySet().set();  // by who reads it; the others need not be looked at
   std::array<Subjects, kScopes> subjects;
   // Asked of few subjects alone: of those whose condition holds. Valid during the round.
   std::function<Who(Scope scope, size_t row)> who;

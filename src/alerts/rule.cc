@@ -214,6 +214,18 @@ Status AddRules(std::string_view text, std::string_view file, std::vector<Rule>*
   return absl::OkStatus();
 }
 
+QuantitySet QuantitiesOf(absl::Span<const Rule> rules) {
+  QuantitySet out;
+  for (const Rule& rule : rules) {
+    if (!rule.enabled) continue;
+    for (const auto* e : {&rule.when, &rule.value, &rule.threshold}) {
+      if (!e->has_value()) continue;
+      for (const Quantity q : (*e)->quantities()) out.set(static_cast<size_t>(q));
+    }
+  }
+  return out;
+}
+
 const std::vector<Rule>& ShippedRules() {
   static const std::vector<Rule>* const rules = [] {
     // Together, because they name each other.

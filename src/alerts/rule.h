@@ -24,6 +24,7 @@
 #include <string_view>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "alerts/expression.h"
 #include "base/status.h"
 #include "base/time.h"
@@ -58,6 +59,8 @@ struct Rule {
 
 // The shipped ones, by name. They are read by the same reader as a site's.
 const std::vector<Rule>& ShippedRules();
+// What those of them that are enabled name.
+QuantitySet QuantitiesOf(absl::Span<const Rule> rules);
 // The text of a shipped rule; "" = there is none.
 std::string_view ShippedRuleText(std::string_view name);
 

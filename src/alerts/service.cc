@@ -28,7 +28,9 @@ Service::Service(ServiceOptions options, const query::Memory* memory)
     : options_(WithInterval(std::move(options))),
       memory_(*memory),
       look_(memory),
-      engine_(options_.rules, options_.engine) {}
+      engine_(options_.rules, options_.engine) {
+  round_.wanted = engine_.quantities();
+}
 
 StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options,
                                                   const query::Memory* memory) {

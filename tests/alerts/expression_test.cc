@@ -3,8 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <limits>
+#include <vector>
 
 namespace flopwatch::alerts {
 namespace {
@@ -20,7 +22,7 @@ double ValueOf(std::string_view text, std::vector<std::pair<Quantity, double>> v
   EXPECT_TRUE(parsed.ok()) << text << ": " << parsed.status();
   if (!parsed.ok()) return -1;
   Subjects gpus;
-  gpus.Resize(Scope::kGpu, 1);
+  gpus.Resize(Scope::kGpu, 1, QuantitySet().set());
   for (const auto& [q, value] : values) gpus.Set(q, 0, value);
   std::vector<double> out;
   parsed->Evaluate(gpus, &out);
@@ -81,11 +83,70 @@ TEST(Expression, ManySubjectsAtOnce) {
                                         Expression::Kind::kCondition);
   ASSERT_TRUE(parsed.ok());
   Subjects gpus;
-  gpus.Resize(Scope::kGpu, 1500);  // not a whole number of blocks
+  gpus.Resize(Scope::kGpu, 1500, QuantitySet().set());  // not a whole number of blocks
   for (size_t k = 0; k < 1500; ++k) gpus.Set(Quantity::kGpuPower, k, static_cast<double>(k));
   std::vector<double> out;
   parsed->Evaluate(gpus, &out);
   for (size_t k = 0; k < 1500; ++k) ASSERT_EQ(out[k], k > 100 && k < 900 ? 1 : 0) << k;
+}
+
+// What a block's first condition decides for all of it is not gone on with. By Kleene's tables:
+// 0 = false, 1 = true, else not known.
+TEST(Expression, WhatIsDecidedForAllOfABlockIsWhatEachRowSays) {
+  const double kNaN = std::nan("");
+  const auto both = [&](double x, double y) {
+    return x == 0 || y == 0 ? 0 : x == 1 && y == 1 ? 1 : kNaN;
+  };
+  const auto either = [&](double x, double y) {
+    return x == 1 || y == 1 ? 1 : x == 0 && y == 0 ? 0 : kNaN;
+  };
+  const auto parsed = Expression::Parse(
+      "power_w > 0 and (sm_clock_mhz > 0 or gpu_util > 0) and ofu > 0 or not power_w > 0 and "
+      "gpu_util > 0",
+      Scope::kGpu, Expression::Kind::kCondition);
+  ASSERT_TRUE(parsed.ok()) << parsed.status();
+  // Blocks of 512 rows in which the first two columns are all false, all true, all unknown, and
+  // mixed, against every value of the others.
+  const double of[] = {0, 1, kNaN};
+  Subjects gpus;
+  const size_t rows = 16 * 512 + 77;
+  gpus.Resize(Scope::kGpu, rows, QuantitySet().set());
+  const auto value = [&](size_t block, size_t row) { return block < 3 ? of[block] : of[row % 3]; };
+  std::vector<std::array<double, 4>> set;
+  for (size_t k = 0; k < rows; ++k) {
+    const size_t block = k / 512;
+    set.push_back({value(block % 4, k), value(block / 4, k / 3), of[k / 9 % 3], of[k / 27 % 3]});
+    gpus.Set(Quantity::kGpuPower, k, set[k][0]);
+    gpus.Set(Quantity::kGpuClock, k, set[k][1]);
+    gpus.Set(Quantity::kGpuDuty, k, set[k][2]);
+    gpus.Set(Quantity::kGpuOfu, k, set[k][3]);
+  }
+  std::vector<double> out;
+  parsed->Evaluate(gpus, &out);
+  for (size_t k = 0; k < rows; ++k) {
+    const auto [power, clock, duty, ofu] = set[k];
+    const double expected =
+        either(both(both(power, either(clock, duty)), ofu), both(1 - power, duty));
+    if (std::isnan(expected)) {
+      ASSERT_TRUE(std::isnan(out[k])) << k;
+    } else {
+      ASSERT_EQ(out[k], expected) << k;
+    }
+  }
+}
+
+TEST(Expression, WhatNobodyWantedIsNotKnown) {
+  const auto parsed = Expression::Parse("power_w > 100", Scope::kGpu, Expression::Kind::kCondition);
+  ASSERT_TRUE(parsed.ok());
+  Subjects gpus;
+  gpus.Resize(Scope::kGpu, 2, QuantitySet().set(static_cast<size_t>(Quantity::kGpuOfu)));
+  gpus.Set(Quantity::kGpuPower, 1, 300);
+  gpus.Set(Quantity::kGpuOfu, 1, .5);
+  std::vector<double> out;
+  parsed->Evaluate(gpus, &out);
+  EXPECT_TRUE(std::isnan(out[1]));
+  EXPECT_TRUE(std::isnan(gpus.At(Quantity::kGpuPower, 1)));
+  EXPECT_EQ(gpus.At(Quantity::kGpuOfu, 1), .5);
 }
 
 TEST(Expression, ErrorsSayWhatAndSuggest) {

@@ -31,7 +31,7 @@ inline Round RoundOf(int64_t s, Quantity q, std::vector<TestGpu> gpus) {
   round.ts = At(s);
   Subjects& out = round.of(Scope::kGpu);
   for (const Scope scope : {Scope::kGpu, Scope::kJob, Scope::kNode, Scope::kFleet})
-    round.of(scope).Resize(scope, scope == Scope::kGpu ? gpus.size() : 0);
+    round.of(scope).Resize(scope, scope == Scope::kGpu ? gpus.size() : 0, round.wanted);
   for (size_t k = 0; k < gpus.size(); ++k) {
     out.keys[k] = gpus[k].key;
     out.Set(q, k, gpus[k].value);

@@ -103,6 +103,37 @@ TEST(Look, AJobBelowEarlierRunsOfItsWorkflow) {
               IsEmpty());
 }
 
+// A look at what the shipped rules name says the same of it as a look at everything.
+TEST(Look, WhatIsWantedIsTheSameAsOfAll) {
+  LiveFleet fleet(3, 4);
+  fleet[0].xid = 94;
+  Look all(&fleet.memory()), some(&fleet.memory());
+  Round of_all, of_some;
+  of_some.wanted = QuantitiesOf(ShippedRules());
+  EXPECT_FALSE(of_some.wanted.all());
+  for (int k = 0; k < 10; ++k) {
+    fleet.Go(20 * kMinute);
+    if (k == 5) fleet[1].xid = 31;
+    all.Take(fleet.now(), &of_all);
+    some.Take(fleet.now(), &of_some);
+    size_t known = 0;
+    for (const QuantitySpec& spec : Quantities()) {
+      const Subjects &a = of_all.of(spec.scope), &b = of_some.of(spec.scope);
+      ASSERT_EQ(a.size(), b.size());
+      for (size_t row = 0; row < a.size(); ++row) {
+        const double x = a.At(spec.quantity, row), y = b.At(spec.quantity, row);
+        if (!of_some.wanted[static_cast<size_t>(spec.quantity)]) {
+          EXPECT_TRUE(std::isnan(y)) << spec.name;
+        } else if (!std::isnan(x) || !std::isnan(y)) {
+          EXPECT_EQ(x, y) << spec.name << " of row " << row << " after look " << k;
+          ++known;
+        }
+      }
+    }
+    EXPECT_GT(known, 100u);
+  }
+}
+
 TEST(Look, AnXidIsNewOnce) {
   LiveFleet fleet(1, 4);
   fleet[0].xid = 79;  // it was there before we came

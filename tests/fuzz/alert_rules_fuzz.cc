@@ -26,7 +26,7 @@ void CheckExpression(std::string_view text, Scope scope, Expression::Kind kind) 
   if (!read.ok()) return CheckReason(read.status());
   // One of whom nothing is known, one of zeros, one of a large number.
   Subjects subjects;
-  subjects.Resize(scope, 3);
+  subjects.Resize(scope, 3, QuantitySet().set());
   for (const Quantity q : read->quantities()) {
     subjects.Set(q, 1, 0);
     subjects.Set(q, 2, 1e300);
