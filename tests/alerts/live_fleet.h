@@ -19,11 +19,12 @@ namespace flopwatch::alerts {
 
 // As exporters print it.
 struct Shown {
-  double tensor = .4, sm = .7, duty = 100, clock = 1700, power = 600, temperature = 60;
+  double tensor = .4, sm = .7, duty = 100,  // below 0: the exporter has none
+      clock = 1700, power = 600, temperature = 60;
   double xid = 0, xid_errors = -1;  // below 0: the exporter does not count
   double throttle = 0, ecc = 0, nvlink = 0;
   double remapped = 0, remap_pending = 0, remap_failed = 0;
-  std::string job = "7";
+  std::string job = "7", other;  // the other one shares it
   bool silent = false;
 };
 
@@ -108,11 +109,15 @@ class LiveFleet {
   void Scrape(int node) {
     std::string text;
     const auto line = [&](const char* name, int gpu, const Shown& s, double value) {
-      text += fmt::format(
-          "{}{{gpu=\"{}\",UUID=\"GPU-{:08}\",modelName=\"NVIDIA H100 80GB HBM3\",Hostname=\"n{}\"",
-          name, gpu, node * gpus_ + gpu, node);
-      if (!s.job.empty()) text += ",hpc_job=\"" + s.job + "\"";
-      text += fmt::format("}} {}\n", value);
+      for (const std::string* const job : {&s.job, &s.other}) {
+        if (job == &s.other && job->empty()) continue;
+        text += fmt::format(
+            "{}{{gpu=\"{}\",UUID=\"GPU-{:08}\",modelName=\"NVIDIA H100 80GB "
+            "HBM3\",Hostname=\"n{}\"",
+            name, gpu, node * gpus_ + gpu, node);
+        if (!job->empty()) text += ",hpc_job=\"" + *job + "\"";
+        text += fmt::format("}} {}\n", value);
+      }
     };
     for (int gpu = 0; gpu < gpus_; ++gpu) {
       const Shown& s = shown_[static_cast<size_t>(node * gpus_ + gpu)];
@@ -121,7 +126,7 @@ class LiveFleet {
       const double noise = static_cast<double>((now_ / kInterval * 7 + gpu) % 11) * 1e-4;
       line("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", gpu, s, s.tensor > 0 ? s.tensor + noise : 0);
       line("DCGM_FI_PROF_SM_ACTIVE", gpu, s, s.sm > 0 ? s.sm + noise : 0);
-      line("DCGM_FI_DEV_GPU_UTIL", gpu, s, s.duty);
+      if (s.duty >= 0) line("DCGM_FI_DEV_GPU_UTIL", gpu, s, s.duty);
       line("DCGM_FI_DEV_SM_CLOCK", gpu, s, s.clock);
       line("DCGM_FI_DEV_POWER_USAGE", gpu, s, s.power + noise * 1000);
       line("DCGM_FI_DEV_GPU_TEMP", gpu, s, s.temperature);

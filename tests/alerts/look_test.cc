@@ -134,6 +134,33 @@ TEST(Look, WhatIsWantedIsTheSameAsOfAll) {
   }
 }
 
+// Of a job that shares one of its GPUs: whichever of its GPUs has no duty cycle, the lowest is not
+// known.
+TEST(Look, TheQuietestOfAJobIsKnownWhereAllAre) {
+  for (const int unknown : {-1, 0, 3}) {
+    LiveFleet fleet(1, 4);
+    fleet[3].other = "8";
+    if (unknown >= 0) fleet[unknown].duty = -1;
+    fleet.Go(10 * kMinute);
+    Look look(&fleet.memory());
+    Round round;
+    look.Take(fleet.now(), &round);
+    const Subjects& jobs = round.of(Scope::kJob);
+    int seen = 0;
+    for (size_t row = 0; row < jobs.size(); ++row) {
+      if (round.who(Scope::kJob, row).job != "7") continue;
+      ++seen;
+      const double quietest = jobs.At(Quantity::kJobQuietest, row);
+      if (unknown < 0) {
+        EXPECT_EQ(quietest, 1);
+      } else {
+        EXPECT_TRUE(std::isnan(quietest)) << "GPU " << unknown << ": " << quietest;
+      }
+    }
+    EXPECT_EQ(seen, 1);
+  }
+}
+
 TEST(Look, AnXidIsNewOnce) {
   LiveFleet fleet(1, 4);
   fleet[0].xid = 79;  // it was there before we came
