@@ -110,8 +110,8 @@ endfunction()
 
 # flopwatch_room(NAME SOURCES files… HOT files… ROOMS rooms… LIBS libraries…
 #                PRIVATE_LIBS libraries…)
-# HOT are sources on the path of every sample: -O3 there saves a few per cent of the server's CPU
-# (bench/README.md); elsewhere it only takes longer to compile.
+# HOT are sources on the path of every sample, or of every GPU in a round of alerts: -O3 there saves
+# a few per cent of the server's CPU (bench/README.md); elsewhere it only takes longer to compile.
 function(flopwatch_room name)
   cmake_parse_arguments(R "" "" "SOURCES;HOT;ROOMS;LIBS;PRIVATE_LIBS" ${ARGN})
   flopwatch_check_edges(${name} "${R_ROOMS}")
