@@ -47,6 +47,7 @@ Status Judge::At(Micros at, Verdicts* out) {
 Status Judge::Diverge(Micros at, Verdicts* out) const {
   query::DivergenceQuestion question;
   question.window = {at - kJudgedLag - kJudgedOver, at - kJudgedLag};
+  question.minutes_only = true;  // a scan of raw rows every ten minutes would cost most of all
   question.thresholds.min_window_s = ToSeconds(kLeastJudged);
   FW_ASSIGN_OR_RETURN(const std::vector<query::JobDivergence> jobs,
                       query::GatherDivergence(query_, question));

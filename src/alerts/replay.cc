@@ -72,6 +72,7 @@ class Feed {
 
   Status Read(store::Window window) {
     rows_.clear();
+    order_.clear();
     next_ = 0;
     FW_RETURN_IF_ERROR(query_.store().VisitGpuRows(window, kNames, store::RowOrder::kAny,
                                                    [&](const store::GpuRows& rows) {
@@ -79,21 +80,22 @@ class Feed {
                                                        Add(rows, r);
                                                      return absl::OkStatus();
                                                    }));
-    std::ranges::sort(rows_, [](const LiveRow& a, const LiveRow& b) {
-      return std::pair(a.now.ts, a.now.entity) < std::pair(b.now.ts, b.now.entity);
-    });
+    std::ranges::sort(order_);
     return absl::OkStatus();
   }
 
   // Those of until `ts`, scrape by scrape.
   void GiveUntil(Micros ts) {
-    while (next_ < rows_.size() && rows_[next_].now.ts <= ts) {
-      size_t end = next_ + 1;
-      while (end < rows_.size() && rows_[end].now.ts == rows_[next_].now.ts &&
-             rows_[end].now.entity != rows_[end - 1].now.entity)
-        ++end;
-      live_.Update(absl::MakeConstSpan(rows_).subspan(next_, end - next_));
-      next_ = end;
+    while (next_ < order_.size() && order_[next_].ts <= ts) {
+      scrape_.clear();
+      const Place& first = order_[next_];
+      int32_t last = 0;
+      for (; next_ < order_.size() && order_[next_].ts == first.ts && order_[next_].entity != last;
+           ++next_) {
+        last = order_[next_].entity;
+        scrape_.push_back(rows_[order_[next_].row]);
+      }
+      live_.Update(scrape_);
     }
   }
   uint64_t count() const { return count_; }
@@ -141,6 +143,7 @@ class Feed {
     row.span_s = rows.span_ms[r] / 1e3;
     row.fraction = device.fraction;
     row.jobs = MembersOf(now.job_set);
+    order_.push_back({now.ts, now.entity, static_cast<uint32_t>(rows_.size())});
     rows_.push_back(row);
     if (count_++ == 0 || now.ts < first_) first_ = now.ts;
   }
@@ -156,13 +159,23 @@ class Feed {
   ingest::LiveState& live_;
   std::vector<Device> devices_;  // by entity id
   absl::flat_hash_map<int32_t, std::unique_ptr<std::vector<int32_t>>> members_;
+  struct Place {
+    Micros ts;
+    int32_t entity;
+    uint32_t row;
+    auto operator<=>(const Place&) const = default;
+  };
   std::vector<LiveRow> rows_;
-  size_t next_ = 0;
+  std::vector<Place> order_;  // of rows_: sorting these moves less
+  size_t next_ = 0;           // in order_
+  std::vector<LiveRow> scrape_;
   uint64_t count_ = 0;
   Micros first_ = 0;
 };
 
 }  // namespace
+
+absl::Span<const std::string_view> ReplayedColumns() { return kNames; }
 
 Status SaidFeed::Read(Micros to) {
   page_.clear();

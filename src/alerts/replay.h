@@ -5,13 +5,16 @@
 // seen at its own time).
 #pragma once
 
-#include <functional>
+#include <memory>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "alerts/engine.h"
+#include "alerts/racks.h"
 #include "query/query.h"
 #include "telemetry/application.h"
 
@@ -37,8 +40,8 @@ struct Replayed {
 // what is in memory is bounded however often they report. One thread; outlived by `query`.
 class SaidFeed {
  public:
-  static constexpr uint64_t kPage = 100'000;              // samples
-  static constexpr Micros kPart = 10 * kMicrosPerMinute;  // of a read
+  static constexpr uint64_t kPage = 100'000;       // samples
+  static constexpr Micros kPart = kMicrosPerHour;  // of a read
   using Heard = absl::FunctionRef<void(std::string_view job, const telemetry::ApplicationSample&)>;
 
   SaidFeed(const query::Query& query, Micros from)
@@ -55,6 +58,9 @@ class SaidFeed {
   size_t next_ = 0;
   Micros unread_;  // from here on nothing was read
 };
+
+// The columns of samples that a replay reads.
+absl::Span<const std::string_view> ReplayedColumns();
 
 // InvalidArgument: the window is empty or longer than kMaxReplay. Takes as long as reading its rows
 // and about as much again.

@@ -21,7 +21,9 @@ using telemetry::ApplicationField;
 // Jobs of a set that are looked at more closely: those that do not agree, of these the ones with
 // the most GPU time. Each costs some milliseconds.
 constexpr size_t kMostRefined = 200;
-constexpr Micros kShortWindow = kMicrosPerHour;
+// Whole minutes leave out up to a minute at either end: of a window of so much or less a twentieth
+// and more.
+constexpr Micros kShortWindow = 40 * kMicrosPerMinute;
 // Of a window's thirds: whole minutes of less say little of the samples' own time.
 constexpr Micros kLeastThird = 30 * kMicrosPerMinute;
 constexpr double kTrendCoverage = 0.9;  // of the GPU time of a third
@@ -295,19 +297,26 @@ store::UsageSums SumsOf(const Found& f, const Seen& seen) {
   return usage != seen.usage.end() ? usage->second : store::UsageSums();
 }
 
-// What costs questions of its own: a short window from raw rows, where whole minutes leave out much
-// of it, and the trend.
-void Refine(const Query& query, const Found& f, const Seen& seen, JobDivergence* d) {
-  if (!f.record || f.said.claim == nullptr) return;
-  const Micros length = f.window.to - f.window.from;
-  if (!seen.raw && length <= kShortWindow && !query.memory().IsLarge()) {
-    const store::JobWindow one{f.record->id, f.window};
-    const auto usage = query.store().UsageByJobWindows(absl::MakeConstSpan(&one, 1), true);
-    if (usage.ok() && !usage->empty()) SetOfu(f, seen, (*usage)[0].sums, true, d);
+// Short windows from raw rows: one scan for all of `which`.
+void RefineShort(const Query& query, const std::vector<Found>& found, const Seen& seen,
+                 const std::vector<size_t>& which, std::vector<JobDivergence>* jobs) {
+  if (seen.raw || query.memory().IsLarge()) return;
+  absl::flat_hash_map<int32_t, size_t> by_job;
+  std::vector<store::JobWindow> windows;
+  for (const size_t i : which) {
+    const Found& f = found[i];
+    if (!f.record || f.window.from >= f.window.to || f.window.to - f.window.from > kShortWindow)
+      continue;
+    by_job[f.record->id] = i;
+    windows.push_back({f.record->id, f.window});
   }
-  const auto held = seen.holdings.find(f.record->id);
-  if (held != seen.holdings.end())
-    d->evidence.trend = TrendOf(query, f.said, f.record->id, f.window, held->second.started);
+  if (windows.empty()) return;
+  const auto usage = query.store().UsageByJobWindows(windows, true);
+  if (!usage.ok()) return;  // whole minutes stand, and say so
+  for (const store::JobUsage& u : *usage) {
+    const size_t i = by_job.at(u.job);
+    SetOfu(found[i], seen, u.sums, true, &(*jobs)[i]);
+  }
 }
 
 // A question about one job and one about many find the same of it, but for raw rows of windows of
@@ -327,10 +336,14 @@ void RefineWhatDiffers(const Query& query, const std::vector<Found>& found, cons
                       return x != y ? x > y : a < b;
                     });
   which.resize(end);
+  if (!question.minutes_only) RefineShort(query, found, seen, which, jobs);
   for (const size_t i : which) {
     JobDivergence& d = (*jobs)[i];
-    Refine(query, found[i], seen, &d);
-    CountGpus(query, found[i], &d);
+    const Found& f = found[i];
+    if (!f.record || f.said.claim == nullptr) continue;
+    if (const auto held = seen.holdings.find(f.record->id); held != seen.holdings.end())
+      d.evidence.trend = TrendOf(query, f.said, f.record->id, f.window, held->second.started);
+    CountGpus(query, f, &d);
     d.diagnosis = fleet::Diagnose(d.evidence, query.memory().catalog(), question.thresholds);
   }
 }

@@ -42,6 +42,8 @@ struct DivergenceQuestion {
   store::Window window;
   std::optional<std::string> job;  // its key; absent = all with a claim
   bool exact = false;
+  // Whole minutes alone, of short windows too: for who asks often and is content with them.
+  bool minutes_only = false;
   fleet::Thresholds thresholds;
 };
 

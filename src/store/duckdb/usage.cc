@@ -444,6 +444,7 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindows(absl::Span<const JobWi
     Micros from = 0, to = 0, hours_from = 0, hours_to = 0;
   };
   absl::flat_hash_map<int32_t, Part> parts;
+  bool whole_hours = false;
   Window all{std::numeric_limits<Micros>::max(), 0};
   for (const JobWindow& w : windows) {
     FW_RETURN_IF_ERROR(CheckWindow(w.window));
@@ -453,6 +454,7 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindows(absl::Span<const JobWi
     p.hours_from = std::min(CeilTo(p.from, kMicrosPerHour), p.to);
     p.hours_to = std::max(FloorTo(p.to, kMicrosPerHour), p.hours_from);
     all = {std::min(all.from, p.from), std::max(all.to, p.to)};
+    whole_hours |= p.hours_from < p.hours_to;
     parts.emplace(w.job, p);
   }
   if (parts.empty()) return std::vector<JobUsage>();
@@ -490,12 +492,14 @@ StatusOr<std::vector<JobUsage>> UsageReader::ByJobWindows(absl::Span<const JobWi
     });
     return absl::OkStatus();
   };
-  Ask hours{.minute = Rollup::kJobMinute,
-            .hour = Rollup::kJobHour,
-            .keys = "job_set, model",
-            .filter = fmt::format("job_set IN ({})", list),
-            .step = kMicrosPerHour};
-  FW_RETURN_IF_ERROR(add(hours, &Part::hours_from, &Part::hours_to, true));
+  if (whole_hours) {
+    Ask hours{.minute = Rollup::kJobMinute,
+              .hour = Rollup::kJobHour,
+              .keys = "job_set, model",
+              .filter = fmt::format("job_set IN ({})", list),
+              .step = kMicrosPerHour};
+    FW_RETURN_IF_ERROR(add(hours, &Part::hours_from, &Part::hours_to, true));
+  }
   if (!edges.empty()) {
     Ask minutes{.minute = Rollup::kJobMinute,
                 .hour = {},
