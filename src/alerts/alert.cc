@@ -33,6 +33,7 @@ void WriteSubject(const Subject& s, JsonWriter* json) {
   ListField("nodes", s.nodes, json);
   ListField("racks", s.racks, json);
   ListField("gpus", s.gpus, json);
+  ListField("jobs", s.jobs, json);
   json->EndObject();
 }
 

@@ -20,11 +20,12 @@ constexpr std::string_view AlertStateName(AlertState s) {
   return kAlertStateNames[static_cast<size_t>(s)];
 }
 
-// Whom it is about. Each list is sorted and without repeats; "" = several, or not known.
+// Whom it is about. Each list is sorted and without repeats; "" = several, or not known. `job` is
+// the one of `jobs`, where there is one.
 struct Subject {
   std::string cluster, partition, account, user, workflow, job;
   std::vector<int32_t> ranks;
-  std::vector<std::string> nodes, racks, gpus;
+  std::vector<std::string> nodes, racks, gpus, jobs;
 };
 
 struct Evidence {

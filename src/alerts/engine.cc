@@ -70,6 +70,26 @@ void AddChange(Alert* alert, Micros ts, std::string what) {
   alert->history.emplace_back(ts, std::move(what));
 }
 
+// Whom an alert that fires again was of before, where that was not `now` alone.
+std::string OtherThanBefore(const Subject& before, const Who& now) {
+  const auto only = [](const std::vector<std::string>& list, const std::string& one) {
+    return list.empty() ? one.empty() : list.size() == 1 && list.front() == one;
+  };
+  if (only(before.gpus, now.gpu) && only(before.nodes, now.node) && before.job == now.job)
+    return "";
+  const auto few = [](const std::vector<std::string>& list) {
+    constexpr size_t kShown = 8;
+    std::string out;
+    for (size_t k = 0; k < std::min(list.size(), kShown); ++k) out += (k > 0 ? ", " : "") + list[k];
+    return list.size() > kShown ? fmt::format("{} and {} more", out, list.size() - kShown) : out;
+  };
+  std::string of = few(!before.gpus.empty() ? before.gpus : before.nodes);
+  if (!before.jobs.empty())
+    of += fmt::format("{}{} {}", of.empty() ? "" : " of ", before.jobs.size() == 1 ? "job" : "jobs",
+                      few(before.jobs));
+  return of.empty() ? of : "; before it was of " + of;
+}
+
 void AddTo(Subject* subject, const Who& who, bool first) {
   Join(&subject->cluster, who.cluster, first);
   Join(&subject->partition, who.partition, first);
@@ -77,6 +97,7 @@ void AddTo(Subject* subject, const Who& who, bool first) {
   Join(&subject->user, who.user, first);
   Join(&subject->workflow, who.workflow, first);
   Join(&subject->job, who.job, first);
+  if (!who.job.empty()) AddTo(&subject->jobs, who.job);
   if (who.rank >= 0) AddTo(&subject->ranks, who.rank);
   if (!who.node.empty()) AddTo(&subject->nodes, who.node);
   if (!who.rack.empty()) AddTo(&subject->racks, who.rack);
@@ -138,7 +159,7 @@ void Engine::RunRule(size_t r, const Round& round) {
       m.row = static_cast<uint32_t>(row);
       if (ChangedHands(r, subjects, row, &m)) {
         if (!m.group.empty()) Leave(r, key, m, round.ts, "cleared");
-        m = {.looked = round.ts, .row = m.row, .holder = subjects.holders[row]};
+        m = {.looked = round.ts, .row = m.row, .holder = HolderOf(rule, subjects, row)};
       }
       Hold(r, round, row, &m);
       continue;
@@ -161,9 +182,21 @@ void Engine::RunRule(size_t r, const Round& round) {
   });
 }
 
+Whose Engine::WhoseOf(const Rule& rule) {
+  return std::ranges::find(rule.when->quantities(), Quantity::kGpuXidNew) ==
+                 rule.when->quantities().end()
+             ? Whose::kNow
+             : Whose::kWhenXidCame;
+}
+
+uint32_t Engine::HolderOf(const Rule& rule, const Subjects& subjects, size_t row) {
+  const auto& of = WhoseOf(rule) == Whose::kNow ? subjects.holders : subjects.xid_holders;
+  return of.empty() ? 0 : of[row];
+}
+
 bool Engine::ChangedHands(size_t r, const Subjects& subjects, size_t row, Member* m) {
-  if (rules_[r].group != Grouping::kJob || subjects.holders.empty()) return false;
-  const uint32_t holder = subjects.holders[row];
+  if (rules_[r].group != Grouping::kJob) return false;
+  const uint32_t holder = HolderOf(rules_[r], subjects, row);
   if (holder == 0) return false;  // who does not say who holds it does not say that it is over
   const bool changed = m->holder != 0 && m->holder != holder;
   m->holder = holder;
@@ -192,7 +225,7 @@ void Engine::Hold(size_t r, const Round& round, size_t row, Member* m) {
   }
   const bool in_grace = !has_state_ && round.ts - begun_ < options_.grace;
   if (m->held - m->since < rule.hold || in_grace) return;
-  m->who = round.who(rule.scope, row);
+  m->who = round.who(rule.scope, row, WhoseOf(rule));
   Fire(r, key, m, round);
 }
 
@@ -232,7 +265,7 @@ void Engine::Fire(size_t r, uint64_t key, Member* m, const Round& round) {
   m->group = name;
   group.members.push_back(key);
   alert->seen = round.ts;
-  AddTo(&alert->subject, m->who, first && alert->reopened == 0);
+  AddTo(&alert->subject, m->who, first);
   Show(r, first ? *m : state_[r].members.at(group.members.front()), round.ts, alert);
   changed_ = true;
 }
@@ -261,7 +294,8 @@ Alert* Engine::Open(size_t r, const Member& m, std::string_view name, Micros ts,
     again.until = 0;
     again.ended.clear();
     ++again.reopened;
-    AddChange(&again, ts, "fires again");
+    AddChange(&again, ts, "fires again" + OtherThanBefore(again.subject, m.who));
+    again.subject = {};  // those it was of before do nothing wrong now
     return &again;
   }
   if (alerts_.size() >= kMostAlerts) {
@@ -448,7 +482,7 @@ std::vector<Alert> Engine::Pending(const Round& round) const {
   std::map<std::pair<size_t, std::string>, size_t> at;
   for (const Waiting& w : waiting) {
     const Rule& rule = rules_[w.rule];
-    const Who who = round.who(rule.scope, w.member->row);
+    const Who who = round.who(rule.scope, w.member->row, WhoseOf(rule));
     const std::string name = GroupOf(rule, who);
     const auto group = state_[w.rule].groups.find(name);
     if (group != state_[w.rule].groups.end() && !group->second.members.empty()) continue;

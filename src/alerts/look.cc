@@ -102,6 +102,8 @@ void Look::StepBack(Micros now) {
     std::erase_if(past.lows, [now](const Low& low) { return low.hour > now; });
   }
   for (Board& board : boards_) {
+    board.held_at = std::min(board.held_at, now);
+    board.row_at = std::min(board.row_at, now);
     board.xid_at = std::min(board.xid_at, now);
     board.beside_at = std::min(board.beside_at, now);
   }
@@ -116,7 +118,7 @@ void Look::Take(Micros now, Round* round) {
   for (Subjects& subjects : round->subjects) subjects.Clear();
   accounts_.reset();
   places_.reset();
-  round->who = [this](Scope scope, size_t row) { return WhoOf(scope, row); };
+  round->who = [this](Scope scope, size_t row, Whose whose) { return WhoOf(scope, row, whose); };
   NameNodes();
   ReadGpus(now, round->wanted);
   FinishPeers();
@@ -204,6 +206,7 @@ void Look::TakeGpus(Micros now, Round* round) {
   Subjects& out = round->of(Scope::kGpu);
   out.Resize(Scope::kGpu, gpus_.size(), round->wanted);
   out.holders.resize(gpus_.size());
+  out.xid_holders.resize(gpus_.size());
   const Micros piece = FloorTo(now, kNews);
   if (piece != growth_) {
     const bool next = piece == growth_ + kNews;
@@ -230,9 +233,14 @@ void Look::TakeGpus(Micros now, Round* round) {
       out.Set(Quantity::kGpuJobs, row, held ? p->jobs : 0);
     }
     out.holders[row] = static_cast<uint32_t>(gpu.job_set);
-    if (!fresh) continue;
-    SetGpu(row, gpu, &board, &out);
-    SetTroubles(row, gpu, now, &board, &out);
+    if (fresh) {
+      SetGpu(row, gpu, &board, &out);
+      SetTroubles(row, gpu, now, &board, &out);
+      board.row_at = gpu.ts;
+      board.row_set = gpu.job_set;
+      if (gpu.job_set != 0) board.held_by = gpu.job_set, board.held_at = gpu.ts;
+    }
+    out.xid_holders[row] = static_cast<uint32_t>(board.xid_set);
   }
 }
 
@@ -290,6 +298,16 @@ void Look::SetBesidePeers(size_t row, const GpuNow& gpu, const Peers& p, Board* 
   out->Set(Quantity::kGpuOfuToJob, row, board.ofu_to_job);
 }
 
+// Who has an XID that the row is the first to show. Where the row before was another job's, that
+// one ended with it: most codes end the process that they come to.
+int32_t Look::XidSet(const GpuNow& gpu, const Board& board) {
+  if (board.row_at == 0) return 0;  // it came while nobody looked
+  const auto just = [&](Micros ts) { return gpu.ts - ts <= kEndedWith; };
+  if (board.row_set != 0 && just(board.row_at)) return board.row_set;
+  if (gpu.job_set != 0) return gpu.job_set;
+  return just(board.held_at) ? board.held_by : 0;
+}
+
 void Look::SetTroubles(size_t row, const GpuNow& gpu, Micros now, Board* of, Subjects* out) {
   Board& board = *of;
   const ingest::GpuTroubles& t = gpu.troubles;
@@ -299,7 +317,10 @@ void Look::SetTroubles(size_t row, const GpuNow& gpu, Micros now, Board* of, Sub
     // shows in how many the exporter has counted, if it counts; before the first it may say
     // nothing.
     const bool again = board.xid_errors.has_value() && t.xid_errors > *board.xid_errors;
-    if (board.xid >= 0 && t.xid != 0 && (t.xid != board.xid || again)) board.xid_at = now;
+    if (board.xid >= 0 && t.xid != 0 && (t.xid != board.xid || again)) {
+      board.xid_at = now;
+      board.xid_set = XidSet(gpu, board);
+    }
     board.xid = t.xid;
     if (t.xid_errors >= 0 || !board.xid_errors.has_value())
       board.xid_errors = std::max<int64_t>(t.xid_errors, 0);
@@ -523,7 +544,7 @@ void Look::TakeFleet(Micros now, Round* round) {
   out.Set(Quantity::kFleetBaselineOfu, 0, Median(&ofus));
 }
 
-Who Look::WhoOf(Scope scope, size_t row) const {
+Who Look::WhoOf(Scope scope, size_t row, Whose whose) const {
   Who who;
   int32_t job = 0;
   if (scope == Scope::kNode) who.node = nodes_[static_cast<size_t>(node_rows_[row])];
@@ -534,7 +555,9 @@ Who Look::WhoOf(Scope scope, size_t row) const {
       who.gpu = record->key.uuid;
       who.node = record->labels.node;
     }
-    const std::vector<int32_t> members = memory_.jobs().SetMembers(gpu.job_set);
+    const int32_t set =
+        whose == Whose::kNow ? gpu.job_set : boards_[static_cast<size_t>(gpu.entity)].xid_set;
+    const std::vector<int32_t> members = memory_.jobs().SetMembers(set);
     if (members.size() == 1) job = members[0];  // of several nobody is the one
   }
   if (!who.node.empty()) {
@@ -553,7 +576,7 @@ Who Look::WhoOf(Scope scope, size_t row) const {
   if (!accounts_.has_value()) {
     accounts_.emplace();
     const Micros now = memory_.now();
-    memory_.books().ForEachAttempt(now - kWindow, now + 1, [&](const jobs::AttemptRecord& a) {
+    memory_.books().ForEachAttempt(now - 2 * kNews, now + 1, [&](const jobs::AttemptRecord& a) {
       (*accounts_)[a.job] = {a.account, a.partition};
     });
   }

@@ -29,6 +29,8 @@ inline constexpr Micros kLowReach = kMicrosPerDay;  // without the last kBaselin
 inline constexpr Micros kFleetReach = kMicrosPerDay;
 inline constexpr Micros kFleetGap = 30 * kMicrosPerMinute;
 inline constexpr Micros kNews = 10 * kMicrosPerMinute;  // an XID, an error is new for so long
+// A job that held the GPU so long before a code is seen may have ended with it: some scrapes.
+inline constexpr Micros kEndedWith = 3 * kMicrosPerMinute;
 // One reading of a clock is off by 2 %; a mean over so long by a third of that.
 inline constexpr Micros kSmoothed = 5 * kMicrosPerMinute;
 inline constexpr double kAtWork = 0.5;     // duty cycle from which a GPU is compared with its job's
@@ -76,8 +78,11 @@ class Look {
     uint64_t key = 0;  // 0 = not seen yet
     int32_t entity = 0, xid = -1;
     std::optional<int64_t>
-        xid_errors;     // the last that was said, 0 before; nullopt = not looked yet
-    Micros xid_at = 0;  // when it came last; 0 = it was so when it was seen first
+        xid_errors;                    // the last that was said, 0 before; nullopt = not looked yet
+    Micros xid_at = 0;                 // when it came last; 0 = it was so when it was seen first
+    int32_t xid_set = 0;               // the job set that it came to; 0 = nobody, or not known
+    int32_t row_set = 0, held_by = 0;  // the job set of its last row, and the last that was one
+    Micros row_at = 0, held_at = 0;    // of these rows
     Growth ecc, remaps, nvlink, replays;
     // Beside its job's others, while it works: means over about kSmoothed.
     int32_t job_set = 0;
@@ -129,6 +134,7 @@ class Look {
   double MaxClock(int32_t model);
   static void SetBesidePeers(size_t row, const ingest::GpuNow& gpu, const Peers& peers,
                              Board* board, Subjects* out);
+  static int32_t XidSet(const ingest::GpuNow& gpu, const Board& board);
   void SetTroubles(size_t row, const ingest::GpuNow& gpu, Micros now, Board* board, Subjects* out);
   void TakeNodes(Micros now, Round* round);
   void TakeJobs(Micros now, Round* round);
@@ -138,7 +144,7 @@ class Look {
   static void KeepLow(JobPast* past);
   void TakeFleet(Micros now, Round* round);
   static void Keep(Ring* ring, const Past& past, Micros reach);
-  Who WhoOf(Scope scope, size_t row) const;
+  Who WhoOf(Scope scope, size_t row, Whose whose) const;
   Board& BoardOf(int32_t entity);
   const Peers* PeersOf(size_t row) const {  // null = nobody holds it
     const int32_t at = peers_of_[row];

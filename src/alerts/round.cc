@@ -7,6 +7,7 @@ namespace flopwatch::alerts {
 void Subjects::Clear() {
   keys.clear();
   holders.clear();
+  xid_holders.clear();
   for (std::vector<double>& column : columns) column.clear();
 }
 

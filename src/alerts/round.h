@@ -20,6 +20,10 @@ struct Who {
   int32_t rank = -1;
 };
 
+// Whose fault a GPU's is: of the jobs that hold it now, or that held it when its last XID came. A
+// job dies of its XID, and the next one on the GPU, or nobody, holds it when the code is seen.
+enum class Whose : uint8_t { kNow, kWhenXidCame };
+
 // The subjects of one kind. `columns` of other kinds' quantities, and of those that nobody wants,
 // are empty.
 struct Subjects {
@@ -28,6 +32,7 @@ struct Subjects {
   // Who holds it: the same number as long as the same jobs do, 0 = nobody. Of GPUs alone; empty =
   // not known.
   std::vector<uint32_t> holders;
+  std::vector<uint32_t> xid_holders;  // likewise, when its last XID came
 
   size_t size() const { return keys.size(); }
   double At(Quantity q, size_t row) const {
@@ -49,7 +54,7 @@ struct Round {
   QuantitySet wanted = QuantitySet().set();  // by who reads it; the others need not be looked at
   std::array<Subjects, kScopes> subjects;
   // Asked of few subjects alone: of those whose condition holds. Valid during the round.
-  std::function<Who(Scope scope, size_t row)> who;
+  std::function<Who(Scope scope, size_t row, Whose whose)> who;
 
   Subjects& of(Scope s) { return subjects[static_cast<size_t>(s)]; }
   const Subjects& of(Scope s) const { return subjects[static_cast<size_t>(s)]; }

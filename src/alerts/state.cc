@@ -20,9 +20,9 @@ constexpr std::string_view kTextNames[] = {"cluster", "partition", "account",
 constexpr std::string Subject::*kTexts[] = {&Subject::cluster,  &Subject::partition,
                                             &Subject::account,  &Subject::user,
                                             &Subject::workflow, &Subject::job};
-constexpr std::string_view kListNames[] = {"nodes", "racks", "gpus"};
+constexpr std::string_view kListNames[] = {"nodes", "racks", "gpus", "jobs"};
 constexpr std::vector<std::string> Subject::*kLists[] = {&Subject::nodes, &Subject::racks,
-                                                         &Subject::gpus};
+                                                         &Subject::gpus, &Subject::jobs};
 struct AlertText {
   std::string_view name;
   std::string Alert::*text;

@@ -66,11 +66,19 @@ Status HasService(const alerts::Service* service) {
   return service == nullptr ? Unavailable("{}", kNoServer) : absl::OkStatus();
 }
 
+// Also where it is of several.
+bool IsOf(const Alert& alert, std::string_view job) {
+  return alert.subject.job == job ||
+         std::ranges::binary_search(alert.subject.jobs, job, std::less<>());
+}
+
 bool IsAsked(const Alert& alert, const Arguments& args) {
   const auto rule = args[kAlertRule], job = args[kAlertJob], node = args[kAlertNode];
   const auto severity = args[kAlertSeverity];
   return (!severity || alert.severity == *severity) && (!rule || alerts::Like(alert.rule, *rule)) &&
-         (!job || alerts::Like(alert.subject.job, *job)) &&
+         (!job || alerts::Like(alert.subject.job, *job) ||
+          std::ranges::any_of(alert.subject.jobs,
+                              [&](const std::string& of) { return alerts::Like(of, *job); })) &&
          (!node || std::ranges::any_of(alert.subject.nodes, [&](const std::string& name) {
            return alerts::Like(name, *node);
          }));
@@ -294,7 +302,7 @@ void WriteMarks(const alerts::Service& service, std::string_view job, JsonWriter
   };
   std::vector<Done> done;
   for (const Alert& alert : service.Alerts(/*resolved=*/true))
-    if (alert.subject.job == job)
+    if (IsOf(alert, job))
       for (const alerts::Mark& mark : alert.marks) done.push_back({mark, alert.id});
   std::ranges::stable_sort(done, {}, [](const Done& d) { return d.mark.ts; });
   json.Key("marks").BeginArray();
@@ -335,7 +343,7 @@ Result JobHealth(const query::Memory& memory, const alerts::Service* service,
   newest == 0 ? json.Null() : json.Value(ToSeconds(std::max<Micros>(now - newest, 0)));
   json.Key("alerts").BeginArray();
   for (const Alert& alert : service->Alerts(/*resolved=*/false)) {
-    if (alert.subject.job != job->key) continue;
+    if (!IsOf(alert, job->key)) continue;
     alerts::WriteJson(alert, &json);
     for (const std::string& node : alert.subject.nodes)
       if (std::ranges::find(suspects, node) == suspects.end()) suspects.push_back(node);

@@ -239,6 +239,9 @@ class Activity {
   const std::vector<PlantedIncident>& planted() const { return planted_; }
   // Those of a GPU, in order of time.
   std::span<const BoardError> BoardErrors(int32_t gpu) const;
+  // Whether a host's exporter has the counter of XIDs in its list: every second one, with
+  // incidents.
+  static bool CountsXids(int32_t host) { return host % 2 == 0; }
   // What goes wrong with the numbers that a job reports; null = nothing.
   const PlantedIncident* ReportedWrong(int32_t job) const;
   // Where in planted() a job's own incident stands; -1 = it has none.

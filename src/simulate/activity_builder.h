@@ -190,7 +190,7 @@ class ActivityBuilder {
   int32_t FirstChanged(const PlantedWorkflow& w) const;
   std::vector<std::pair<int32_t, int32_t>> NaturalWorkflows() const;
   double SizeOfLoss(IncidentKind kind, int32_t i) const;
-  double SizeOf(int32_t i, uint64_t purpose) const;
+  double SizeOf(int32_t i, IncidentKind kind, double least) const;
   Usual UsualOf(int32_t job, int32_t from, int32_t to) const;
   const Phase& PhaseOf(int32_t job, int32_t t) const;
   // --- activity_effects.cc: what it does to phases and counters ---

@@ -78,14 +78,17 @@ std::vector<ActivityBuilder::Candidate> ActivityBuilder::Candidates() const {
 
 // OFU after / before; no clock falls to a third.
 double ActivityBuilder::SizeOfLoss(IncidentKind kind, int32_t i) const {
-  const double lost = SizeOf(i, static_cast<uint64_t>(kind));
-  return 1 - lost * (FamilyOf(kind) == Family::kClock ? .6 : 1);
+  const double scale = FamilyOf(kind) == Family::kClock ? .6 : 1;
+  return 1 - scale * SizeOf(i, kind, planting_->asked.least[static_cast<size_t>(kind)] / scale);
 }
 
-// 0.02 to 0.6, spread evenly over its logarithm by the number of the incident.
-double ActivityBuilder::SizeOf(int32_t i, uint64_t purpose) const {
-  const double x = Unit(Key(seed_, Purpose::kIncident, purpose, 7ull << 40)) + i * kGoldenStep;
-  return .02 * std::pow(30, x - std::floor(x));
+// `least` (0.02 where it is below) to 0.6, spread evenly over its logarithm by the number of the
+// incident.
+double ActivityBuilder::SizeOf(int32_t i, IncidentKind kind, double least) const {
+  const double x = Unit(Key(seed_, Purpose::kIncident, static_cast<uint64_t>(kind), 7ull << 40)) +
+                   i * kGoldenStep;
+  least = std::max(.02, least);
+  return least * std::pow(.6 / least, x - std::floor(x));
 }
 
 void ActivityBuilder::PlantIncidents() {
@@ -203,7 +206,9 @@ bool ActivityBuilder::PlantStraggler(IncidentKind kind, const Candidate& c, int3
   const JobInfo& info = jobs_[c.job];
   if (job.kind != JobKind::kSynchronous || info.slowest >= kSlowestOwn) return false;
   // 1.02 to 1.5
-  const double factor = 1 + std::min(.5, SizeOf(i, static_cast<uint64_t>(kind)) * .5 / .6 + .0033);
+  const double least = planting_->asked.least[static_cast<size_t>(kind)];
+  const double factor =
+      1 + std::min(.5, SizeOf(i, kind, (least - .0033) * .6 / .5) * .5 / .6 + .0033);
   Cut cut;
   double total = 1;
   cut.lanes = SlowLanes(kind, c.job, factor, draws, &total);
@@ -321,8 +326,11 @@ bool ActivityBuilder::PlantIdle(IncidentKind kind, const Candidate& c, Draws* dr
 bool ActivityBuilder::PlantBoard(IncidentKind kind, const Candidate& c, int32_t i, Draws* draws) {
   using enum IncidentKind;
   constexpr int32_t kApplication[] = {31, 13, 43, 45}, kMemory[] = {48, 63, 94, 64, 95},
-                    kGsp[] = {119, 120}, kOld[] = {79, 48, 31, 74};
+                    kGsp[] = {119, 120}, kOld[] = {79, 48, 31, 74},
+                    kFatal[] = {31, 79, 13, 94, 43, 74}, kAgain[] = {31, 94, 43, 74, 119};
   constexpr int32_t kMargin = 600;  // of the job's time, at either end
+  constexpr int32_t kApart = 2700;  // of the same code again
+  constexpr int kTimes = 3;
   const JobInfo& info = jobs_[c.job];
   const auto pick = [i](std::span<const int32_t> codes) {
     return codes[static_cast<size_t>(i) % codes.size()];
@@ -338,7 +346,21 @@ bool ActivityBuilder::PlantBoard(IncidentKind kind, const Candidate& c, int32_t 
               : kind == kXidBus       ? 79
               : kind == kXidGsp       ? pick(kGsp)
               : kind == kXidOld       ? pick(kOld)
+              : kind == kXidFatal     ? pick(kFatal)
+              : kind == kXidAgain     ? pick(kAgain)
                                       : 0;
+  if (kind == kXidFatal) {  // some seconds before its end, which is in reach
+    const Job& job = plan_.jobs[c.job];
+    if (job.end != info.to || job.end > plan_.horizon - 3 * kMargin) return false;
+    error.at = info.to - 1 - static_cast<int32_t>(draws->Below(20));
+  }
+  int times = 1;
+  if (kind == kXidAgain) {
+    times = kTimes;
+    const int32_t room = info.to - info.from - 2 * kMargin - (kTimes - 1) * kApart;
+    if (room <= 0 || !Activity::CountsXids(a_.HostOf(lane))) return false;
+    error.at = info.from + kMargin + static_cast<int32_t>(room * draws->Unit());
+  }
   error.uncorrectable = kind == kEccDouble || error.xid == 48 || error.xid == 95;
   if (kind == kRowRemap || kind == kRowRemapOld)
     error.remapped_rows = 1 + static_cast<int32_t>(draws->Below(4));
@@ -354,14 +376,16 @@ bool ActivityBuilder::PlantBoard(IncidentKind kind, const Candidate& c, int32_t 
     error.uncorrectable = false;
     told = 0;
   }
-  a_.board_errors_.push_back(error);
-  a_.planted_.push_back({kind,
-                         c.job,
-                         plan_.jobs[c.job].workflow,
-                         told,
-                         told,
-                         static_cast<double>(error.xid),
-                         {lane}});
+  for (int k = 0; k < times; ++k, error.at += kApart, told += kApart) {
+    a_.board_errors_.push_back(error);
+    a_.planted_.push_back({kind,
+                           c.job,
+                           plan_.jobs[c.job].workflow,
+                           told,
+                           told,
+                           static_cast<double>(error.xid),
+                           {lane}});
+  }
   return true;
 }
 

@@ -89,16 +89,22 @@ bool Rebooted(const Fleet::Model& m, int32_t host, int32_t since, int32_t t) {
       [&](const HostPeriod& p) { return !Answers(p.condition) && p.to > since && p.to <= t; });
 }
 
-// Of this driver's life; 0: none so far. No board has both kinds.
-int64_t LastXid(const Fleet::Model& m, int32_t gpu, int32_t t) {
-  int64_t code = 0;
-  int32_t at = 0;
+struct Xids {
+  int64_t last = 0, count = 0;
+};
+
+// Of this driver's life. No board has both kinds, and none two codes of its own.
+Xids XidsOf(const Fleet::Model& m, int32_t gpu, int32_t t) {
+  Xids out;
+  const auto add = [&](int32_t code, int32_t at) {
+    if (at > t || code == 0 || Rebooted(m, m.activity->HostOf(gpu), at, t)) return;
+    out.last = code;
+    out.count += at >= 0 ? 1 : 0;  // the exporter began with the fleet
+  };
   auto it = std::ranges::lower_bound(m.plan.xids, gpu, {}, &XidEvent::gpu);
-  for (; it != m.plan.xids.end() && it->gpu == gpu && it->at <= t; ++it)
-    code = it->code, at = it->at;
-  for (const BoardError& e : m.activity->BoardErrors(gpu))
-    if (e.at <= t && e.xid != 0) code = e.xid, at = e.at;
-  return code != 0 && Rebooted(m, m.activity->HostOf(gpu), at, t) ? 0 : code;
+  for (; it != m.plan.xids.end() && it->gpu == gpu; ++it) add(it->code, it->at);
+  for (const BoardError& e : m.activity->BoardErrors(gpu)) add(e.xid, e.at);
+  return out;
 }
 
 // A lane at a second, as ReadLane() has found it.
@@ -350,7 +356,9 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
   const auto dither = static_cast<int64_t>(h2 >> 20 & 8191) * 10000 >> 13;
   v[kUtilPct] = std::min<int64_t>(100, (ratio(delta.util_us) + dither) / 10000);
   v[kZero] = 0;
-  v[kXid] = LastXid(m, gpu, t);
+  const Xids xids = XidsOf(m, gpu, t);
+  v[kXid] = xids.last;
+  v[kXidCount] = activity.CountsXids(activity.HostOf(lane)) ? xids.count : 0;
   int64_t total = mig != nullptr ? mig->fb_mib : model.fb_total_mib;
   v[kFbReserved] = total / 120;
   v[kFbUsed] = holder != nullptr && !holder->unused
@@ -599,6 +607,12 @@ char* WriteField(const FieldDef& f, int8_t index, const Scratch& s, int host,
     if (blank && !l.sentinel) continue;
     if (l.lie != CounterLie::kNone && !HasUnder(l.lie, f)) continue;
     const std::string_view labels(s.labels.data() + l.labels, l.size);
+    if (f.value == kXidCount) {
+      if (s.values[l.values][kXidCount] == 0) continue;
+      p = WriteParts(p, f.name, "{xid=\"", s.values[l.values][kXid], "\",", labels.substr(1),
+                     s.values[l.values][kXidCount], stamp, '\n');
+      continue;
+    }
     p = f.name == "gpu_clock"
             ? WriteParts(p, f.name, "{clock_index=\"0\",clock_type=\"GPU_CLOCK_TYPE_SYSTEM\",",
                          labels.substr(1))

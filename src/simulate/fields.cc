@@ -244,6 +244,14 @@ constexpr FieldDef kAmdFields[] = {
      kTensorPpm, Format::kPercentOfPpm},
 };
 
+// On no line of a GPU that has none; the code is a label of its own.
+constexpr FieldDef kXidCountField = {"DCGM_EXP_XID_ERRORS_TOTAL",
+                                     "Total number of XID errors encountered by type.",
+                                     "counter",
+                                     kXidCount,
+                                     Format::kInteger,
+                                     Scope::kWholeGpu};
+
 // The first 20, and those of the others that tell incidents apart.
 const std::vector<FieldDef>& IncidentFields() {
   static const std::vector<FieldDef> fields = [] {
@@ -256,6 +264,7 @@ const std::vector<FieldDef>& IncidentFields() {
           f.name == "DCGM_FI_DEV_ECC_SBE_VOL_TOTAL" || f.name == "DCGM_FI_DEV_ECC_DBE_VOL_TOTAL";
       if (wanted) out.push_back(f);
     }
+    out.push_back(kXidCountField);
     return out;
   }();
   return fields;

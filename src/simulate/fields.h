@@ -63,6 +63,7 @@ enum Value : uint8_t {
   kEccDbe,
   kUncorrectableRows,
   kRowRemapFailure,
+  kXidCount,
   kValueCount,
 };
 using Values = std::array<int64_t, kValueCount>;

@@ -51,6 +51,8 @@ constexpr KindRow kKinds[] = {
     {"ecc_double", "ecc_double", "a GPU counts an uncorrectable memory error, without an XID"},
     {"row_remap", "row_remap", "... remaps rows of its memory, without an XID"},
     {"row_remap_failed", "row_remap_failed", "... cannot remap a row of its memory"},
+    {"xid_fatal", "fatal", "a job ends as one of its GPUs tells an XID, of any sort"},
+    {"xid_again", "again", "a GPU tells the same XID three times, half an hour and more apart"},
     {"xid_old", "old", "a GPU shows a code of before the simulated time: no news"},
     {"row_remap_old", "row_remap_old", "a GPU remapped rows before the simulated time: no news"},
     {"loss_not_finite", "not_finite", "a job reports a loss that is NaN or infinite, for long"},
@@ -107,14 +109,34 @@ Status ParseIncidents(std::string_view text, IncidentCounts* counts) {
           near.empty() ? "" : fmt::format(" (did you mean {}?)", near));
     }
     int32_t n = 0;
-    const std::string_view number =
+    std::string_view number =
         equals == std::string_view::npos ? std::string_view() : item.substr(equals + 1);
+    const size_t kind = static_cast<size_t>(known - names.begin());
+    if (const size_t mark = number.find('@'); mark != std::string_view::npos) {
+      const std::string_view size = number.substr(mark + 1);
+      number = number.substr(0, mark);
+      float least = 0;
+      const auto read = std::from_chars(size.data(), size.data() + size.size(), least);
+      const IncidentGroup group = GroupOf(static_cast<IncidentKind>(kind));
+      if (group != IncidentGroup::kDrop && group != IncidentGroup::kRegression &&
+          group != IncidentGroup::kStraggler)
+        return InvalidArgument(
+            "--incidents {}: only stragglers, regressions and drops have a size that can be asked "
+            "for; leave out @{}",
+            item, size);
+      if (read.ec != std::errc{} || read.ptr != size.data() + size.size() ||
+          !(least >= kLeastSize && least <= kMostLeast))
+        return InvalidArgument(
+            "--incidents {}: a size is a part from {} to {}, as in drop_tensor=5@0.3", item,
+            kLeastSize, kMostLeast);
+      counts->least[kind] = least;
+    }
     const char* end = number.data() + number.size();
     const auto read = std::from_chars(number.data(), end, n);
     if (number.empty() || read.ec != std::errc{} || read.ptr != end || n < 0 || n > kMaxIncidents)
-      return InvalidArgument("--incidents {}: write KIND=N with N from 0 to {}", item,
-                             kMaxIncidents);
-    int32_t& sum = counts->n[static_cast<size_t>(known - names.begin())];
+      return InvalidArgument("--incidents {}: write KIND=N, or KIND=N@SIZE, with N from 0 to {}",
+                             item, kMaxIncidents);
+    int32_t& sum = counts->n[kind];
     sum = std::min(kMaxIncidents, sum + n);
   }
   return absl::OkStatus();

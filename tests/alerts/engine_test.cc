@@ -104,6 +104,21 @@ TEST(Engine, KeepsWhenItFiredAndEnded) {
   EXPECT_EQ(a.link, "https://fleet.example/alerts/" + a.id);
 }
 
+// What fires again is of those that hold now: whoever was well for half an hour is not accused.
+TEST(Engine, WhatFiresAgainIsOfThoseThatHoldNow) {
+  Engine e(RulesOf(kHot), {.grace = 0});
+  Rounds(&e, 0, 60, {{1, 95}, {2, 95}, {3, 80}});
+  ASSERT_THAT(e.Alerts(true), SizeIs(1));
+  EXPECT_THAT(e.Alerts(true)[0]->subject.gpus, ElementsAre("GPU-1", "GPU-2"));
+  Rounds(&e, 75, 120, {{1, 80}, {2, 80}, {3, 80}});
+  Rounds(&e, 135, 195, {{1, 80}, {2, 80}, {3, 95}});
+  ASSERT_THAT(e.Alerts(true), SizeIs(1));
+  const Alert& a = *e.Alerts(true)[0];
+  EXPECT_EQ(a.reopened, 1);
+  EXPECT_THAT(a.subject.gpus, ElementsAre("GPU-3"));
+  EXPECT_EQ(a.history.back().second, "fires again; before it was of GPU-1, GPU-2 of job 7");
+}
+
 TEST(Engine, GraceIsToldAsLongAsThereIsOne) {
   Engine e(RulesOf(kHot), {.grace = 5 * kMicrosPerMinute});
   EXPECT_EQ(e.stats().grace_until, 0);

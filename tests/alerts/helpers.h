@@ -36,7 +36,7 @@ inline Round RoundOf(int64_t s, Quantity q, std::vector<TestGpu> gpus) {
     out.keys[k] = gpus[k].key;
     out.Set(q, k, gpus[k].value);
   }
-  round.who = [gpus](Scope, size_t row) {
+  round.who = [gpus](Scope, size_t row, Whose) {
     Who who;
     who.job = gpus[row].job;
     who.node = gpus[row].node;

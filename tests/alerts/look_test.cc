@@ -148,7 +148,7 @@ TEST(Look, TheQuietestOfAJobIsKnownWhereAllAre) {
     const Subjects& jobs = round.of(Scope::kJob);
     int seen = 0;
     for (size_t row = 0; row < jobs.size(); ++row) {
-      if (round.who(Scope::kJob, row).job != "7") continue;
+      if (round.who(Scope::kJob, row, Whose::kNow).job != "7") continue;
       ++seen;
       const double quietest = jobs.At(Quantity::kJobQuietest, row);
       if (unknown < 0) {
@@ -208,6 +208,57 @@ TEST(Look, AnApplicationsXidIsItsOwners) {
   EXPECT_EQ(a.owner, "user");
   EXPECT_EQ(a.subject.job, "7");
   EXPECT_THAT(a.subject.gpus, ElementsAre("GPU-00000002", "GPU-00000003"));
+}
+
+// Most codes end the process: when one is seen the job is gone, or the next one has the GPU.
+TEST(Look, AnXidIsOfTheJobThatEndedWithIt) {
+  const auto jobs_of = [](LiveFleet& fleet) {
+    std::vector<std::string> out;
+    for (const Alert* a : fleet.engine().Alerts(true))
+      out.push_back(a->rule + " " + a->subject.job);
+    return out;
+  };
+  const auto all_of = [](LiveFleet& fleet, const std::string& job) {
+    for (int k = 0; k < 4; ++k) fleet[k].job = job;
+  };
+  {
+    LiveFleet fleet(1, 4);
+    fleet.Go(10 * kMinute);
+    fleet[1].xid = 31;
+    all_of(fleet, "");
+    fleet.Go(5 * kMinute);
+    EXPECT_THAT(jobs_of(fleet), ElementsAre("gpu_xid_application 7"));
+    all_of(fleet, "8");  // whose fault it is not
+    fleet.Go(20 * kMinute);
+    EXPECT_THAT(jobs_of(fleet), ElementsAre("gpu_xid_application 7"));
+  }
+  {
+    LiveFleet fleet(1, 4);
+    fleet.Go(10 * kMinute);
+    fleet[1].xid = 79;
+    all_of(fleet, "8");  // at once
+    fleet.Go(20 * kMinute);
+    EXPECT_THAT(jobs_of(fleet), ElementsAre("gpu_xid_hardware 7"));
+  }
+  {
+    LiveFleet fleet(1, 4);
+    fleet.Go(10 * kMinute);
+    all_of(fleet, "");
+    fleet.Go(kMinute);
+    fleet[1].xid = 43;
+    all_of(fleet, "8");  // job 7 ended well: there was a row without a job and without the code
+    fleet.Go(20 * kMinute);
+    EXPECT_THAT(jobs_of(fleet), ElementsAre("gpu_xid_application 8"));
+  }
+  {
+    LiveFleet fleet(1, 4);
+    fleet.Go(10 * kMinute);
+    all_of(fleet, "");
+    fleet.Go(10 * kMinute);
+    fleet[1].xid = 31;  // long after: nobody's
+    fleet.Go(kMinute);
+    EXPECT_THAT(jobs_of(fleet), ElementsAre("gpu_xid_application "));
+  }
 }
 
 TEST(Look, ErrorsAreWhatCame) {

@@ -20,6 +20,7 @@ import collections
 import glob
 import json
 import os
+import re
 import shutil
 import sys
 import tomllib
@@ -52,14 +53,22 @@ STRAGGLERS = ["straggler_clock", "straggler_power_cap", "straggler_thermal", "st
               "straggler_link", "straggler_host"]
 XIDS = ["xid_application", "xid_memory", "xid_link", "xid_bus", "xid_gsp"]
 REPORTED = ["loss_not_finite", "loss_spike", "grad_norm"]
+ANY_XID = ["xid_fatal", "xid_again"]
+APPLICATION_CODES = {13, 31, 43, 45}
 ROWS = ["row_remap", "row_remap_failed"]
-BOARDS = XIDS + ["xid_drain", "ecc_double"] + ROWS
+OF_A_JOB = ["xid_application", "xid_fatal"]  # an alert that does not name the job is none
+BOARDS = XIDS + ANY_XID + ["xid_drain", "ecc_double"] + ROWS
 DECOYS = {"xid_old": {"gpu_xid_hardware", "gpu_xid_application"},
           "row_remap_old": {"gpu_row_remap", "gpu_row_remap_pending", "gpu_row_remap_failed"},
           "loss_once": {"job_loss_not_finite", "job_loss_spike", "job_grad_norm"}}
 REGRESSIONS = ["regression_tensor", "regression_clock", "regression_memory", "regression_network"]
-KINDS = (STRAGGLERS + DROPS + ["hung", "idle_barrier"] + IDLE + XIDS + ["ecc_double"] + ROWS +
-         REPORTED + list(DECOYS) + REGRESSIONS[:1])
+KINDS = (STRAGGLERS + DROPS + ["hung", "idle_barrier"] + IDLE + XIDS + ANY_XID + ["ecc_double"] +
+         ROWS + REPORTED + list(DECOYS) + REGRESSIONS[:1])
+# Of kinds of which few are in reach of a rule more are asked for, and large ones alone.
+TIMES = {kind: 3 for kind in DROPS + REPORTED + ["loss_once"]} | {REGRESSIONS[0]: 10} | \
+    {kind: 2 for kind in ["straggler_clock", "straggler_power_cap", "straggler_host"]}
+LEAST = {kind: .3 for kind in DROPS} | {"straggler_clock": .12, "straggler_power_cap": .12,
+                                        "straggler_host": .2}
 
 # The rule that names a kind. Natural kinds come last.
 RULE_OF = {
@@ -77,6 +86,7 @@ RULE_OF = {
     "row_remap": "gpu_row_remap", "row_remap_failed": "gpu_row_remap_failed",
     "ecc_double": "gpu_ecc", "loss_not_finite": "job_loss_not_finite",
     "loss_spike": "job_loss_spike", "grad_norm": "job_grad_norm",
+    "xid_fatal": "gpu_xid_hardware", "xid_again": "gpu_xid_hardware",  # by its code: rule_of()
     "xid_drain": "gpu_xid_hardware",
     "miscount": "job_mfu_divergence", "regressed": "job_ofu_below_history",
 }
@@ -106,8 +116,9 @@ TRUE_OF = {
     "job_ofu_below_history": {"regressed", "slow"} | set(DROPS) | set(STRAGGLERS) | {"throttle"},
     "node_silent": {"node_silent", "node_down", "gpu_swap"},
     "gpu_silent": {"gpu_swap"},
-    "gpu_xid_hardware": {"xid_drain", "xid_memory", "xid_link", "xid_bus", "xid_gsp"},
-    "gpu_xid_application": {"xid_application", "xid_drain"},
+    "gpu_xid_hardware": {"xid_drain", "xid_memory", "xid_link", "xid_bus", "xid_gsp"} |
+                        set(ANY_XID),
+    "gpu_xid_application": {"xid_application", "xid_drain"} | set(ANY_XID),
     "gpu_ecc": {"ecc_double", "xid_memory"},
     "gpu_row_remap": {"row_remap"}, "gpu_row_remap_failed": {"row_remap_failed"},
 }
@@ -257,7 +268,7 @@ def in_reach(e, rule, truth):
     if e.end >= truth.end - 2 * INTERVAL or job and job["mig"]:
         return False
     if e.kind == "miscount":
-        return lasts >= 2 * HOUR
+        return e.end - max(e.begin, truth.begin) >= 2 * HOUR
     if e.kind == "regressed":  # by the hour, from half an hour of work on
         return (job["gpus"] >= 4 and e.size <= .7 and lasts >= 2.5 * HOUR and
                 truth.has_history(e))
@@ -304,19 +315,39 @@ def latest(e, rule, truth):
 
 def longest(e, rule, alert):
     """When it must be resolved."""
-    keep = min(length(rule.get("keep_firing", "5m")) << alert["reopened"], LONGEST_KEEP)
+    keep = min(length(rule.get("keep_firing", "5m")) << alert.times, LONGEST_KEEP)
     news = 20 * MINUTE if e.kind in ("straggler_link", "straggler_stall") else 0
     return e.end + max(keep, NO_DATA) + news + WINDOW + 2 * INTERVAL + ROUND
 
 
 class Alert:
-    def __init__(self, a):
-        self.a, self.rule, self.severity = a, a["rule"], a["severity"]
+    """From when an alert fired until it was resolved; one that fired again has several."""
+
+    def __init__(self, a, times, fired, until, before):
+        self.id, self.rule, self.severity = a["id"], a["rule"], a["severity"]
+        self.times, self.fired, self.until = times, fired, until
+        self.since = seconds(a["since"]) if times == 0 else fired
         s = a["subject"]
         self.job, self.nodes, self.gpus = s["job"], set(s["nodes"]), set(s["gpus"])
-        self.since, self.fired = seconds(a["since"]), seconds(a["fired"])
-        self.until = seconds(a["until"]) if a["until"] else None
-        self.inhibited = a["inhibited_by"]
+        self.jobs = set(s["jobs"])
+        if before:  # it was of others then
+            self.gpus = set(re.findall(r"GPU-[0-9a-f-]+", before))
+            jobs = re.search(r"jobs? (.+)$", before)
+            self.jobs = set(jobs[1].split(", ")) if jobs else set()
+            self.job = jobs[1] if len(self.jobs) == 1 else ""
+        self.summary, self.inhibited = a["summary"], a["inhibited_by"]
+
+    @staticmethod
+    def all_of(a):
+        out, until, of = [], None, None
+        for k, change in reversed(list(enumerate(a["history"]))):
+            text, ts = change["text"], seconds(change["ts"])
+            if not text.startswith("fires"):
+                until = ts
+                continue
+            out.insert(0, Alert(a, k // 2, ts, until, of))
+            of = text.partition("before it was of ")[2] or of
+        return out
 
     def of(self, e):
         """Whether it is about who the event befell."""
@@ -334,13 +365,13 @@ class Alert:
         return self.since <= e.end + slack and (self.until or 1e18) >= e.begin
 
     def __str__(self):
-        until = self.a["until"] or "the end"
-        return f"{self.a['since'][5:16]} to {until[5:16]} {self.rule}: {self.a['summary']}"
+        name = lambda s: datetime.utcfromtimestamp(s).strftime("%d %H:%M") if s else "the end"
+        return f"{name(self.since)} to {name(self.until)} {self.rule}: {self.summary}"
 
 
 def told(alerts):
     """Those that somebody was told: not those that another stood before when they fired."""
-    fired = {a.a["id"]: a.fired for a in alerts}
+    fired = {a.id: a.fired for a in reversed(alerts)}
     return [a for a in alerts
             if not a.inhibited or fired.get(a.inhibited, 1e18) > a.fired]
 
@@ -352,9 +383,8 @@ def fleet(preset, seed):
     if os.path.exists(folder + "/truth.json"):
         return folder
     os.makedirs(folder, exist_ok=True)
-    # Few of them leave a run of its workflow long enough behind them.
-    planted = ",".join(f"{kind}={10 * PLANTED if kind in REGRESSIONS else PLANTED}"
-                       for kind in KINDS)
+    planted = ",".join(f"{kind}={PLANTED * TIMES.get(kind, 1)}" +
+                       (f"@{LEAST[kind]}" if kind in LEAST else "") for kind in KINDS)
     run("simulate", "fleet", "--gpus", str(GPUS), "--preset", preset, "--seed", str(seed),
         "--hours", str(HOURS), "--interval", f"{INTERVAL}s", "--start", START, "--faults", "all",
         "--incidents", planted, "--into", folder + "/data", "--truth", folder + "/truth.json")
@@ -379,9 +409,9 @@ def judge(preset, seed, table, false):
     raw = json.load(open(folder + "/truth.json"))
     window = ["--from", raw["window"]["from"], "--to", raw["window"]["to"]]
     own = ["--alert-rules", OWN] if OWN else []
-    all_alerts = [Alert(a) for a in json.loads(
+    all_alerts = [part for a in json.loads(
         run("--data-dir", folder + "/data", "alerts", "test", "all", "-o", "json", "-q", *window,
-            *own).stdout)]
+            *own).stdout) for part in Alert.all_of(a)]
     truth = Truth(raw, folder + "/data")
     said = told(all_alerts)
     known = rules()
@@ -407,17 +437,24 @@ def judge(preset, seed, table, false):
         shutil.rmtree(folder)
 
 
+def rule_of(e):
+    if e.kind in ANY_XID and int(e.size) in APPLICATION_CODES:
+        return "gpu_xid_application"
+    return RULE_OF[e.kind]
+
+
 def judge_event(e, known, truth, alerts, said, table, where):
     if e.kind not in RULE_OF:
         return
     row = table[e.kind]
     row["planted"] += 1
-    name = RULE_OF[e.kind]
+    name = rule_of(e)
     if name not in known or not in_reach(e, known[name], truth):
         return
     rule = known[name]
     row["reach"] += 1
-    mine = [a for a in alerts if a.rule == name and a.of(e) and a.at_time_of(e, 0)]
+    mine = [a for a in alerts if a.rule == name and a.of(e) and a.at_time_of(e, 0) and
+            (e.kind not in OF_A_JOB or e.job in a.jobs)]
     # Another rule that stood before it has told the same people of the same subject.
     instead = [a for a in said if a.of(e) and a.at_time_of(e, 0) and
                a.rule in rule.get("inhibited_by", [])]
@@ -430,15 +467,15 @@ def judge_event(e, known, truth, alerts, said, table, where):
     row["alerted"] += 1
     first = min(mine or instead, key=lambda a: a.fired)
     row["in time"] += first.fired <= latest(e, rule, truth)
-    row["once"] += len(mine) <= 1 and sum(a.a["reopened"] for a in mine) == 0
+    row["once"] += len(mine) <= 1
     ends = [a.until for a in mine or instead]
     last = max(mine or instead, key=lambda a: a.until or 1e18)
-    ok = all(ends) and last.until <= longest(e, rule, last.a) or \
-        longest(e, rule, last.a) > truth.end
+    ok = all(ends) and last.until <= longest(e, rule, last) or \
+        longest(e, rule, last) > truth.end
     row["resolved"] += ok
     if DUMP and (first.fired > latest(e, rule, truth) or not ok or len(mine) > 1):
         print(f"    late or long, {where}: {e} {datetime.utcfromtimestamp(e.begin)}: "
-              f"{[str(a)[:60] + ' x' + str(a.a['reopened']) for a in mine or instead]}", flush=True)
+              f"{[str(a)[:60] for a in mine or instead]}", flush=True)
 
 
 def measure():

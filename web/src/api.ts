@@ -525,7 +525,7 @@ export interface Alert {
   subject: Record<
     'cluster' | 'partition' | 'account' | 'user' | 'workflow' | 'job',
     string | null
-  > & { ranks: number[]; nodes: string[]; racks: string[]; gpus: string[] };
+  > & { ranks: number[]; nodes: string[]; racks: string[]; gpus: string[]; jobs: string[] };
   value: number | null;
   threshold: number | null;
   value_of: string | null; // an expression over the rule's quantities

@@ -54,6 +54,7 @@ class Alertmanager final : public Receiver {
       for (const std::string& one : list) text += (text.empty() ? "" : ", ") + one;
       if (!text.empty()) json->Field(name, text);
     };
+    if (s.job.empty()) joined("jobs", s.jobs);
     joined("nodes", s.nodes);
     joined("gpus", s.gpus);
     // A clock that was set back must not leave an end that is ahead, or one before the begin.

@@ -135,9 +135,16 @@ std::string Where(const Alert& a) {
   std::vector<std::string> ranks;
   for (const int32_t rank : s.ranks) ranks.push_back(fmt::format("{}", rank));
   const std::pair<std::string_view, std::string> lines[] = {
-      {"cluster", s.cluster},   {"partition", s.partition}, {"account", s.account},
-      {"user", s.user},         {"workflow", s.workflow},   {"job", s.job},
-      {"ranks", Listed(ranks)}, {"racks", Listed(s.racks)}, {"nodes", Listed(s.nodes)},
+      {"cluster", s.cluster},
+      {"partition", s.partition},
+      {"account", s.account},
+      {"user", s.user},
+      {"workflow", s.workflow},
+      {"job", s.job},
+      {"jobs", s.job.empty() ? Listed(s.jobs) : ""},
+      {"ranks", Listed(ranks)},
+      {"racks", Listed(s.racks)},
+      {"nodes", Listed(s.nodes)},
       {"GPUs", Listed(s.gpus)}};
   std::string out;
   for (const auto& [name, text] : lines)

@@ -33,6 +33,7 @@ function Subject({ alert: { subject: s, ...a } }: { alert: Alert }) {
   return (
     <dl class="facts">
       <Fact name="Job">{s.job && <a href={link(jobPath(s.job))}>{s.job}</a>}</Fact>
+      {!s.job && <Fact name="Jobs">{some(s.jobs, (job) => link(jobPath(job)))}</Fact>}
       <Fact name="User">{s.user && <a href={link('/jobs', { user: s.user })}>{s.user}</a>}</Fact>
       <Fact name="Workflow">{s.workflow}</Fact>
       <Fact name="Account">{s.account}</Fact>
