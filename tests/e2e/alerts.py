@@ -273,7 +273,8 @@ def in_reach(e, rule, truth):
         return (job["gpus"] >= 4 and e.size <= .7 and lasts >= 2.5 * HOUR and
                 truth.has_history(e))
     if e.kind in ("straggler_clock", "straggler_power_cap"):
-        return job["gpus"] >= 8 and e.size >= 1.12 and lasts >= least + WINDOW
+        works = (job.get("ofu") or 0) > .02  # or it waits for nobody
+        return works and job["gpus"] >= 8 and e.size >= 1.12 and lasts >= least + WINDOW
     if e.kind == "straggler_host":
         return e.size >= 1.2 and lasts >= least + WINDOW and job["gpus"] >= 16
     if e.kind == "straggler_stall":

@@ -50,8 +50,10 @@ TEST(Incidents, AreReadFromKindsAndNumbers) {
   EXPECT_EQ(counts[kStragglerLink], 2);
   const Status near = ParseIncidents("stragler_link=2", &counts);
   EXPECT_THAT(std::string(near.message()), HasSubstr("straggler_link?"));
-  for (std::string_view bad : {"hung", "hung=", "hung=-1", "hung=x", "hung=1x", "hung=10001", "=4",
-                               "hung=99999999999999999999"})
+  for (std::string_view bad :
+       {"hung", "hung=", "hung=-1", "hung=x", "hung=1x", "hung=10001", "=4",
+        "hung=99999999999999999999", "hung=1@0.3", "drop_duty=1@", "drop_duty=1@0",
+        "drop_duty=1@0.9", "drop_duty=1@x", "drop_duty=@0.3", "drop_duty=1@nan"})
     EXPECT_FALSE(ParseIncidents(bad, &counts).ok()) << bad;
   for (size_t k = 0; k < kIncidentKinds; ++k)
     EXPECT_THAT(IncidentList(), HasSubstr(IncidentName(static_cast<IncidentKind>(k))));
@@ -463,6 +465,55 @@ TEST(Incidents, DropsShowInTheCountersOfTheirFamily) {
 }
 
 // A change that is no regression stands in what the jobs are or say of themselves.
+TEST(Incidents, AreAsLargeAsTheyAreAskedFor) {
+  IncidentCounts counts;
+  ASSERT_TRUE(
+      ParseIncidents("drop_tensor=20@0.3,drop_clock=20@0.3,straggler_clock=20@0.2", &counts).ok());
+  const auto f = MakeWith(counts);
+  std::map<IncidentKind, double> least, most;
+  for (const PlantedIncident& p : f->model().activity->planted()) {
+    const auto [at, is_new] = least.try_emplace(p.kind, p.size);
+    if (!is_new) at->second = std::min(at->second, p.size);
+    most[p.kind] = std::max(most[p.kind], p.size);
+  }
+  EXPECT_LE(most.at(kDropTensor), .7);
+  EXPECT_LT(least.at(kDropTensor), .5);
+  EXPECT_LE(most.at(kDropClock), .7);
+  EXPECT_GE(least.at(kDropClock), .64 - 1e-9);
+  // The factor is beside the GPU's own.
+  EXPECT_GE(least.at(kStragglerClock), 1.19);
+}
+
+// A job ends with its code, and the same code comes again: what the counters of its GPU show.
+TEST(Incidents, CodesAreOfTheirMoment) {
+  const auto f = MakeWith(AllOf({kXidFatal, kXidAgain}, 12));
+  const Fleet::Model& m = f->model();
+  std::map<int32_t, int> times;
+  int fatal = 0;
+  for (const PlantedIncident& p : m.activity->planted()) {
+    const int32_t lane = p.lanes.front();
+    Values before, after;
+    ReadLane(m, lane, p.from - 1, 10, &before);
+    ReadLane(m, lane, p.from, 10, &after);
+    EXPECT_EQ(after[kXid], static_cast<int64_t>(p.size));
+    const Stint* held = m.activity->Holder(lane, p.from);
+    ASSERT_NE(held, nullptr);
+    EXPECT_EQ(held->job, p.job);
+    if (p.kind == kXidFatal) {
+      ++fatal;
+      EXPECT_EQ(before[kXid], 0);
+      const Stint* next = m.activity->Holder(lane, p.from + 20);
+      EXPECT_TRUE(next == nullptr || next->job != p.job);
+      continue;
+    }
+    EXPECT_EQ(after[kXidCount], before[kXidCount] + 1);
+    EXPECT_EQ(after[kXidCount], ++times[lane]);
+  }
+  EXPECT_EQ(fatal, 12);
+  EXPECT_EQ(times.size(), 12);
+  for (const auto& [lane, n] : times) EXPECT_EQ(n, 3);
+}
+
 TEST(Incidents, ChangesAreInTheJobsOrTheirClaims) {
   auto f =
       MakeWith(AllOf({kChangeGpus, kChangeModel, kChangePrecision}, 8), Preset::kLlm, 1000, 96);
