@@ -303,8 +303,8 @@ void Look::SetBesidePeers(size_t row, const GpuNow& gpu, const Peers& p, Board* 
 int32_t Look::XidSet(const GpuNow& gpu, const Board& board) {
   if (board.row_at == 0) return 0;  // it came while nobody looked
   const auto just = [&](Micros ts) { return gpu.ts - ts <= kEndedWith; };
-  if (board.row_set != 0 && just(board.row_at)) return board.row_set;
-  if (gpu.job_set != 0) return gpu.job_set;
+  if (gpu.job_set != 0 && (board.row_set == gpu.job_set || board.row_set == 0)) return gpu.job_set;
+  if (board.row_set != 0) return just(board.row_at) ? board.row_set : 0;
   return just(board.held_at) ? board.held_by : 0;
 }
 

@@ -97,7 +97,9 @@ struct Xids {
 Xids XidsOf(const Fleet::Model& m, int32_t gpu, int32_t t) {
   Xids out;
   const auto add = [&](int32_t code, int32_t at) {
-    if (at > t || code == 0 || Rebooted(m, m.activity->HostOf(gpu), at, t)) return;
+    if (at > t || code == 0 || m.Generation(gpu, at) != m.Generation(gpu, t) ||
+        Rebooted(m, m.activity->HostOf(gpu), at, t))
+      return;
     out.last = code;
     out.count += at >= 0 ? 1 : 0;  // the exporter began with the fleet
   };
@@ -307,7 +309,7 @@ void CountErrors(const Fleet::Model& m, int32_t lane, int32_t gpu, int32_t t, Va
   v[kLinkErrors] = errors / 3600 + background(22ull << 40, 25, 140);
   v[kLinkRecoveries] = recoveries / 3600 + background(23ull << 40, 6, 4);
   for (const BoardError& e : m.activity->BoardErrors(gpu)) {
-    if (e.at <= t) {
+    if (e.at <= t && m.Generation(gpu, e.at) == m.Generation(gpu, t)) {  // a new board has none
       v[kEccDbe] += e.uncorrectable ? 1 : 0;
       v[kUncorrectableRows] += e.remapped_rows;
       v[kRowRemapFailure] |= e.remap_failed ? 1 : 0;

@@ -259,6 +259,17 @@ TEST(Look, AnXidIsOfTheJobThatEndedWithIt) {
     fleet.Go(kMinute);
     EXPECT_THAT(jobs_of(fleet), ElementsAre("gpu_xid_application "));
   }
+  {
+    LiveFleet fleet(1, 4);
+    fleet.Go(10 * kMinute);
+    for (int k = 0; k < 4; ++k) fleet[k].silent = true;
+    fleet.Go(6 * kMinute);
+    for (int k = 0; k < 4; ++k) fleet[k].silent = false;
+    fleet[1].xid = 31;
+    all_of(fleet, "8");  // which of the two had it nobody saw
+    fleet.Go(kMinute);
+    EXPECT_THAT(jobs_of(fleet), testing::Contains("gpu_xid_application "));
+  }
 }
 
 TEST(Look, ErrorsAreWhatCame) {

@@ -205,7 +205,15 @@ class Truth:
                 kind = "spin" if idle["state"] in ("barrier", "hung") else "idle"
                 self.events.append(self.part(job, idle, kind, idle.get("which"), idle["gpus"]))
 
+        for e in self.events:
+            if e.kind in BOARDS and (silence := self.silence_at(e)):
+                e.end = max(e.end, silence.end + 10 * MINUTE)
         self.add_claims(truth)
+
+    def silence_at(self, e):
+        """Of the node of a board's event, as it happens: it is seen later, or never."""
+        return next((s for s in self.events if s.kind == "node_silent" and s.node == e.node and
+                     s.begin < e.begin < s.end), None)
 
     def add_claims(self, truth):
         """Jobs whose MFU is counted wrong, and those whose workflow regressed before them."""
@@ -264,7 +272,7 @@ def in_reach(e, rule, truth):
     job = truth.jobs.get(e.job)
     before = e.begin - max(seconds(job["start"]), truth.begin) if job else 0
     if e.kind in BOARDS:
-        return e.begin < truth.end - 5 * MINUTE
+        return e.begin < truth.end - 5 * MINUTE and not truth.silence_at(e)
     if e.end >= truth.end - 2 * INTERVAL or job and job["mig"]:
         return False
     if e.kind == "miscount":

@@ -109,12 +109,31 @@ struct FindTally {
   int planted = 0, found = 0, right_run = 0, right_cause = 0;
 };
 
+// Of a drop within a run, over what the runs of its workflow before it scatter by; nothing where
+// fewer than five can be measured.
+std::optional<double> DropOverScatter(const Fleet::Model& m, const FleetRuns& runs,
+                                      const PlantedIncident& drop) {
+  for (size_t w = 0; w < runs.workflows.size(); ++w) {
+    if (runs.ids[w] != m.plan.jobs[drop.job].workflow) continue;
+    const auto& list = runs.workflows[w].runs;
+    const auto own = std::ranges::find(runs.jobs[w], drop.job);
+    if (own == runs.jobs[w].end()) continue;
+    const auto end = static_cast<size_t>(own - runs.jobs[w].begin());
+    if (std::count_if(list.begin(), list.begin() + static_cast<ptrdiff_t>(end), IsMeasurable) <
+        static_cast<ptrdiff_t>(fleet::kLeastRunsBefore))
+      continue;
+    return (1 - drop.size) / TruthScatter(list, end);
+  }
+  return std::nullopt;
+}
+
 struct RegressionScore {
   std::map<std::string, FindTally> clear, all;  // by kind; clear: of three times the scatter
   std::map<int, FindTally> curve;               // by size over scatter
   FindTally large;                              // of 2.5 times
   int innocents = 0, accused = 0, accused_within = 0;
-  std::map<std::string, FindTally> changes, drops, clear_drops;
+  // clear_drops: of 12 % and more; told_drops: also of three times the scatter of five runs before.
+  std::map<std::string, FindTally> changes, drops, clear_drops, told_drops;
   int changes_accused = 0;
 };
 
@@ -169,7 +188,10 @@ void Accuse(const Fleet::Model& m, const FleetRuns& runs, const KnownTruth& know
                  drop->size, m.JobKey(job), m.plan.jobs[job].end - m.plan.jobs[job].start,
                  m.plan.jobs[job].start, drop->from);
     }
-    for (auto* tallies : {&score->drops, drop->size <= .88 ? &score->clear_drops : nullptr}) {
+    const bool clear = drop->size <= .88;
+    const std::optional<double> over = DropOverScatter(m, runs, *drop);
+    for (auto* tallies : {&score->drops, clear ? &score->clear_drops : nullptr,
+                          clear && over.value_or(0) >= 3 ? &score->told_drops : nullptr}) {
       if (tallies == nullptr) continue;
       FindTally& t = (*tallies)[kind];
       ++t.planted;
@@ -285,6 +307,7 @@ void PrintScore(const RegressionScore& s) {
   for (const auto& [over, t] : s.curve) row(fmt::format("{} to {} times", over, over + 1), t);
   for (const auto& [kind, t] : s.drops) row(kind, t);
   for (const auto& [kind, t] : s.clear_drops) row(kind + " of 12 %", t);
+  for (const auto& [kind, t] : s.told_drops) row(kind + " of 3 times", t);
   for (const auto& [kind, t] : s.changes) row(kind, t);
   fmt::print("  accused {} across, {} within of {} unchanged; {} of what was set otherwise\n",
              s.accused, s.accused_within, s.innocents, s.changes_accused);

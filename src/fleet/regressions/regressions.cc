@@ -50,6 +50,9 @@ constexpr double kLeastBriefDuty = .12;
 // A drop within a run is so many times what the levels scatter that runs begin with: phases that
 // are drawn from the same levels are not so far apart.
 constexpr double kDropOverScatter = 4;
+// Where hardly any other run is long: times what any of these shifts, and so many runs' levels.
+constexpr double kOverAnyShift = 1.5;
+constexpr size_t kLeastSide = 5;  // steps
 // On one GPU people try things, and its level changes with what they try; several that work
 // together run one program. So a drop of a run on one GPU must be as large as this.
 constexpr double kLeastDropAlone = .16;
@@ -164,13 +167,17 @@ class WorkflowJudge {
             {values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 4 + 1)}));
       }
     }
-    if (begins.size() <= kLeastRunsBefore) return;
-    const double scatter = std::sqrt(VarianceOf(begins).variance);
+    const bool few = begins.size() <= kLeastRunsBefore;
+    const double scatter = few ? 0 : std::sqrt(VarianceOf(begins).variance);
     for (size_t k = 0; k < measured_.size(); ++k) {
       if (!shifts[k]) continue;
       std::vector<double> others;
       for (size_t o = 0; o < measured_.size() && others.size() < kMostOthers; ++o)
         if (o != k && shifts[o]) others.push_back(*shifts[o]);
+      if (few) {
+        WithinOfFew(metric, k, series[k], others, alpha);
+        continue;
+      }
       std::optional<double> least = LeastDrop(std::move(others));
       // Phases that differ make runs differ: most runs may have one alone.
       if (least) least = std::max(*least, kDropOverScatter * scatter);
@@ -181,6 +188,29 @@ class WorkflowJudge {
       if (const auto c = DropWithin(series[k].values, *least, alpha, options_.min_change))
         AddWithin(measured_[k], metric, *c, series[k]);
     }
+  }
+
+  // A workflow whose runs are too short, all but a few, to say how far one shifts: the levels of
+  // those before say what it reaches. The run must begin among them and end below all of them.
+  void WithinOfFew(ChangeMetric metric, size_t k, const StepSeries& series,
+                   const std::vector<double>& shifts, double alpha) {
+    std::vector<double> levels;
+    for (size_t o = 0; o < k; ++o) {
+      if (SettingDifference(*measured_[o].setting, *measured_[k].setting)) continue;
+      if (const auto v = ValueOf(measured_[o], metric)) levels.push_back(*v);
+    }
+    if (levels.size() < kLeastRunsBefore) return;
+    const double scatter = std::max(kLeastScatter, std::sqrt(VarianceOf(levels).variance));
+    double least = std::max(kDropOverScatter * scatter, -std::log1p(-kLeastDropAlone));
+    for (const double shift : shifts) least = std::max(least, kOverAnyShift * shift);
+    const auto c = DropWithin(series.values, least, alpha, options_.min_change);
+    const size_t side = std::max(kLeastSide, series.values.size() / 6);
+    if (!c || c->at < side || series.values.size() - c->at < side) return;  // a pause, to its end
+    std::ranges::sort(levels);
+    const double middle = levels[levels.size() / 2];
+    if (std::abs(c->before - middle) > 2 * scatter || c->after > levels.front() - 3 * scatter)
+      return;
+    AddWithin(measured_[k], metric, *c, series);
   }
 
  private:
