@@ -405,6 +405,9 @@ void Look::TakeJobs(Micros now, Round* round) {
     out.Set(Quantity::kJobCoverage, row, Ratio(s.ofu.computable_s, s.ofu.observed_s));
     out.Set(Quantity::kJobBusyOfu, row, busy);
     out.Set(Quantity::kJobQuietest, row, gpus->second.lowest_duty);
+    // A pause and its edges, which a mean over minutes has longer, are neither a drop nor its end.
+    const bool at_work = gpus->second.lowest_duty > kLeastDuty && duty >= kLeastWork;
+    out.Set(Quantity::kJobBusyDuty, row, at_work ? duty : kNotKnown);
     out.Set(Quantity::kJobLostShare, row,
             1 - static_cast<double>(gpus->second.fresh) / gpus->second.all);
     out.Set(Quantity::kJobShared, row, gpus->second.shared ? 1 : 0);

@@ -36,6 +36,7 @@ inline constexpr Micros kSmoothed = 5 * kMicrosPerMinute;
 inline constexpr double kAtWork = 0.5;     // duty cycle from which a GPU is compared with its job's
 inline constexpr size_t kFewestPeers = 3;  // for a median of a job's GPUs
 inline constexpr double kLeastDuty = 0.05;  // for OFU over the duty cycle
+inline constexpr double kLeastWork = 0.25;  // over kWindow: below, a job pauses in part of it
 
 class Look {
  public:

@@ -81,6 +81,8 @@ constexpr QuantitySpec kQuantities[] = {
     {Q::kJobShared, kJob, "shared", "1", "1 where another job holds one of its GPUs too, else 0"},
     {Q::kJobQuietest, kJob, "lowest_gpu_util", "ratio",
      "the lowest duty cycle of one of its GPUs, newest samples"},
+    {Q::kJobBusyDuty, kJob, "busy_gpu_util", "ratio",
+     "gpu_util, where it is a quarter and more and no GPU rests: not known in a pause of the job"},
     {Q::kJobLostShare, kJob, "silent_share", "ratio",
      "of the GPUs that the job holds, those whose newest sample is too old"},
     {Q::kJobReportAge, kJob, "report_age_s", "s", "since the job's newest report of itself"},

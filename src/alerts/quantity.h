@@ -68,6 +68,7 @@ enum class Quantity : uint8_t {
   kJobBaselineSpread,
   kJobShared,
   kJobQuietest,
+  kJobBusyDuty,
   kJobLostShare,
   // Of a job, as it says itself.
   kJobReportAge,

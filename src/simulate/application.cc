@@ -223,6 +223,23 @@ class Walk {
 
 }  // namespace
 
+std::string CommitOf(const Fleet::Model& m, int32_t workflow, int32_t run) {
+  const Workflow& w = m.demand->workflows()[workflow];
+  if (w.size_class < 0 || m.spec.sizes[w.size_class].mfu_mean <= 0) return "";
+  const auto key = [&](uint64_t k) {
+    return Key(m.options.seed, Purpose::kApplication, w.key, (1ull << 33) + k);
+  };
+  const uint32_t every = 5 + Below(key(0), 12);
+  uint64_t epoch = (static_cast<uint32_t>(run) + Below(key(1), every)) / every;
+  for (const PlantedIncident& p : m.activity->planted()) {
+    if (p.workflow != workflow || GroupOf(p.kind) != IncidentGroup::kRegression ||
+        FamilyOf(p.kind) == simulate::Family::kClock)
+      continue;
+    if ((key(2) & 1) != 0 && run >= p.run) epoch += 1ull << 32;
+  }
+  return fmt::format("{:012x}", key(3 + epoch) & 0xffffffffffff);
+}
+
 std::vector<Application> Applications(const Fleet& fleet) {
   const Fleet::Model& m = fleet.model();
   const std::vector<const Stint*> first = FirstStints(m);
@@ -277,6 +294,7 @@ std::vector<Application> Applications(const Fleet& fleet) {
     else
       c.recompute = silent ? "" : (Mix(h + 2) & 1) != 0 ? "none" : "selective";
     c.model_config = a.model->config;
+    c.commit = CommitOf(m, job.workflow, job.run);
     c.peak_tflops = PeakTflops(**part, said.mixed_precision);
     c.gpus = job.gpus - idle[a.job];
     c.seq_len = a.model->seq_len;
@@ -389,9 +407,10 @@ void RenderApplications(const Fleet& fleet, const std::vector<Application>& appl
         "{{job_id=\"{}\",rank=\"0\",convention=\"{}\",formula_version=\"{}\",gpu_model=\"{}\","
         "precision=\"{}\",recompute=\"{}\","
         "peak_tflops=\"{}\",gpus=\"{}\",seq_len=\"{}\",global_batch=\"{}\",training_flops_per_"
-        "token=\"{}\",model_config=\"{}\"}}",
+        "token=\"{}\",commit=\"{}\",model_config=\"{}\"}}",
         c.job, c.convention, c.formula_version, c.gpu, c.precision, c.recompute, *c.peak_tflops,
-        *c.gpus, *c.seq_len, *c.global_batch, *c.training_flops_per_token, Escaped(c.model_config));
+        *c.gpus, *c.seq_len, *c.global_batch, *c.training_flops_per_token, c.commit,
+        Escaped(c.model_config));
     line.stamp = fmt::format(" {}", sample->ts / kMicrosPerMilli);
   }
   out->clear();

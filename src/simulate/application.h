@@ -35,6 +35,11 @@ struct Application {
 };
 
 // The applications of every job that reports, by job. A longer fleet has the same ones and claims.
+// The commit of the training code that a run of a workflow reports: another one every few runs, and
+// of half of the planted regressions that are not of the clock one from their first run on. "": its
+// jobs report nothing.
+std::string CommitOf(const Fleet::Model& m, int32_t workflow, int32_t run);
+
 std::vector<Application> Applications(const Fleet& fleet);
 // The samples with `from` < ts <= `to`, in order.
 std::vector<telemetry::ApplicationSample> SamplesOf(const Fleet& fleet,

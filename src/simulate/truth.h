@@ -112,6 +112,7 @@ struct EventTruth {
   // the relative standard deviation of the OFU of those before.
   int32_t run = 0, runs_before = 0, runs_after = 0;
   double scatter = 0;
+  std::string commit;  // that the changed run is the first of; "" = it is not
 };
 
 // What the books of a cluster under Slurm should come to, in whole seconds. GPU-seconds are those

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <map>
 
+#include "simulate/application.h"
+
 namespace flopwatch::simulate {
 namespace {
 
@@ -205,6 +207,10 @@ void TellPlanted(const Fleet::Model& m, int32_t index, EventTruth* out) {
   out->runs_before = p.runs_before;
   out->runs_after = p.runs_after;
   out->scatter = p.scatter;
+  if (p.run > 0) {
+    std::string commit = CommitOf(m, p.workflow, p.run);
+    if (commit != CommitOf(m, p.workflow, p.run - 1)) out->commit = std::move(commit);
+  }
 }
 
 void WriteIncidentTruth(const JobTruth& job, JsonWriter* w) {
@@ -247,6 +253,7 @@ void WritePlanted(const EventTruth& event, JsonWriter* w) {
   if (!event.sign.empty()) w->Field("sign", event.sign);
   if (event.run == 0) return;
   w->Field("run", event.run).Field("runs_before", event.runs_before);
+  if (!event.commit.empty()) w->Field("commit", event.commit);
   w->Field("runs_after", event.runs_after).Field("scatter", event.scatter);
 }
 
