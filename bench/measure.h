@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <time.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <string>
 #include <utility>
@@ -27,6 +28,18 @@ template <typename T>
 T Check(StatusOr<T> value) {
   Check(value.status());
   return *std::move(value);
+}
+
+// The least of so many runs, in seconds of `clock`.
+template <typename F>
+double Least(int repeat, double (*clock)(), F&& f) {
+  double least = 1e9;
+  for (int k = 0; k < repeat; ++k) {
+    const double begun = clock();
+    f();
+    least = std::min(least, clock() - begun);
+  }
+  return least;
 }
 
 }  // namespace flopwatch

@@ -7,10 +7,10 @@
 // same files, on as many threads; by job it is what any answer by job costs.
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <string>
 
+#include "measure.h"
 #include "query/regressions.h"
 #include "scanner.h"
 #include "store/store.h"
@@ -18,26 +18,14 @@
 namespace flopwatch {
 namespace {
 
-template <typename T>
-T Checked(StatusOr<T> value) {
-  if (value.ok()) return *std::move(value);
-  fmt::print(stderr, "{}\n", std::string(value.status().message()));
-  std::exit(1);
-}
-
 template <typename F>
 double Seconds(int repeat, F&& f) {
-  double least = 1e9;
-  for (int k = 0; k < repeat; ++k) {
-    const Micros begun = MonotonicNow();
-    f();
-    least = std::min(least, ToSeconds(MonotonicNow() - begun));
-  }
-  return least;
+  return Least(
+      repeat, [] { return ToSeconds(MonotonicNow()); }, f);
 }
 
 void Run(const std::string& directory, int hours, int repeat) {
-  const auto store = Checked(store::OpenDuckDbStore({.directory = directory, .read_only = true}));
+  const auto store = Check(store::OpenDuckDbStore({.directory = directory, .read_only = true}));
   query::MemorySources sources;
   sources.store_stats = [&] { return store->stats(); };
   const query::Memory memory(std::move(sources), store->LoadDimensions());
@@ -51,12 +39,11 @@ void Run(const std::string& directory, int hours, int repeat) {
       Seconds(repeat, [&] { scanner.Run(scanner.SumsOf("job_minute", true, window.from)); });
   size_t points = 0;
   const double steps = Seconds(repeat, [&] {
-    points = Checked(store->UsageByJobSteps(window, 5 * kMicrosPerMinute, query::kWorkDuty)).size();
+    points = Check(store->UsageByJobSteps(window, 5 * kMicrosPerMinute, query::kWorkDuty)).size();
   });
   query::RegressionAnswer answer;
   const double all = Seconds(repeat, [&] {
-    answer =
-        Checked(query::FindRegressions(query, {.window = window, .filter = {}, .options = {}}));
+    answer = Check(query::FindRegressions(query, {.window = window, .filter = {}, .options = {}}));
   });
   const double judged =
       Seconds(repeat, [&] { answer.judgement = fleet::JudgeWorkflows(answer.set.workflows, {}); });

@@ -21,17 +21,6 @@
 namespace flopwatch {
 namespace {
 
-template <typename F>
-double Cpu(int repeat, F&& f) {
-  double least = 1e9;
-  for (int k = 0; k < repeat; ++k) {
-    const double begun = CpuSeconds();
-    f();
-    least = std::min(least, CpuSeconds() - begun);
-  }
-  return least;
-}
-
 void Run(const std::string& directory, store::Window window, int repeat) {
   const auto store = Check(store::OpenDuckDbStore({.directory = directory, .read_only = true}));
   query::MemorySources sources;
@@ -40,7 +29,7 @@ void Run(const std::string& directory, store::Window window, int repeat) {
   const query::Query query(&memory, store.get());
   uint64_t rows = 0;
   double sum = 0;
-  const double read = Cpu(repeat, [&] {
+  const double read = Least(repeat, CpuSeconds, [&] {
     rows = 0;
     Check(store->VisitGpuRows(window, alerts::ReplayedColumns(), store::RowOrder::kAny,
                               [&](const store::GpuRows& r) {
@@ -56,7 +45,8 @@ void Run(const std::string& directory, store::Window window, int repeat) {
     options.rules = std::move(rules);
     options.window = window;
     alerts::Replayed out;
-    const double cpu = Cpu(repeat, [&] { out = Check(alerts::Replay(query, options)); });
+    const double cpu =
+        Least(repeat, CpuSeconds, [&] { out = Check(alerts::Replay(query, options)); });
     fmt::print(
         "{} rules, {} rows with those before the window, {} rounds, {} alerts: {:.2f} s, "
         "{:.1f} times the read\n",

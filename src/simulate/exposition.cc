@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "simulate/board_errors.h"
 #include "simulate/digits.h"
 #include "simulate/fields.h"
 #include "simulate/fleet_model.h"
@@ -80,33 +81,6 @@ void SetTemperatures(const GpuModel& model, const GpuTraits& traits, Values* v) 
 int64_t IdleEnergyMj(const GpuTraits& traits, int32_t gpu, int32_t t) {
   return 1'000'000'000 + static_cast<int64_t>(gpu) * 1'000'003 +
          static_cast<int64_t>(traits.idle_mw) * t;
-}
-
-// Whether the host was down at some time in [since, t), and is up again: its driver is a new one.
-bool Rebooted(const Fleet::Model& m, int32_t host, int32_t since, int32_t t) {
-  return std::ranges::any_of(
-      std::ranges::equal_range(m.plan.periods, host, {}, &HostPeriod::host),
-      [&](const HostPeriod& p) { return !Answers(p.condition) && p.to > since && p.to <= t; });
-}
-
-struct Xids {
-  int64_t last = 0, count = 0;
-};
-
-// Of this driver's life. No board has both kinds, and none two codes of its own.
-Xids XidsOf(const Fleet::Model& m, int32_t gpu, int32_t t) {
-  Xids out;
-  const auto add = [&](int32_t code, int32_t at) {
-    if (at > t || code == 0 || m.Generation(gpu, at) != m.Generation(gpu, t) ||
-        Rebooted(m, m.activity->HostOf(gpu), at, t))
-      return;
-    out.last = code;
-    out.count += at >= 0 ? 1 : 0;  // the exporter began with the fleet
-  };
-  auto it = std::ranges::lower_bound(m.plan.xids, gpu, {}, &XidEvent::gpu);
-  for (; it != m.plan.xids.end() && it->gpu == gpu; ++it) add(it->code, it->at);
-  for (const BoardError& e : m.activity->BoardErrors(gpu)) add(e.xid, e.at);
-  return out;
 }
 
 // A lane at a second, as ReadLane() has found it.
@@ -308,13 +282,7 @@ void CountErrors(const Fleet::Model& m, int32_t lane, int32_t gpu, int32_t t, Va
   v[kEccSbe] = ecc / 3600 + background(21ull << 40, 30, 100);
   v[kLinkErrors] = errors / 3600 + background(22ull << 40, 25, 140);
   v[kLinkRecoveries] = recoveries / 3600 + background(23ull << 40, 6, 4);
-  for (const BoardError& e : m.activity->BoardErrors(gpu)) {
-    if (e.at <= t && m.Generation(gpu, e.at) == m.Generation(gpu, t)) {  // a new board has none
-      v[kEccDbe] += e.uncorrectable ? 1 : 0;
-      v[kUncorrectableRows] += e.remapped_rows;
-      v[kRowRemapFailure] |= e.remap_failed ? 1 : 0;
-    }
-  }
+  AddBoardErrors(m, gpu, t, out);
 }
 
 }  // namespace
