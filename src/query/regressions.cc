@@ -307,37 +307,95 @@ struct LinkSums {
   }
 };
 
-// Adds the raw rows of a job in [from, to).
-Status AddLinks(const Query& query, int32_t job, Window window, LinkSums* out) {
-  absl::flat_hash_map<int32_t, bool> has;  // job sets
-  const auto is_of_job = [&](int32_t set) {
-    if (set == 0) return false;
-    const auto [it, fresh] = has.try_emplace(set, false);
-    if (fresh) {
-      const std::vector<int32_t> members = query.memory().jobs().SetMembers(set);
-      it->second = std::ranges::find(members, job) != members.end();
-    }
-    return it->second;
-  };
-  return query.store().VisitGpuRows(window, kLinkColumns, store::RowOrder::kAny,
-                                    [&](const store::GpuRows& rows) {
-                                      for (size_t k = 0; k < rows.count; ++k) {
-                                        if (rows.span_ms[k] <= 0 || !is_of_job(rows.job_set[k]))
-                                          continue;
-                                        for (size_t c = 0; c < std::size(kLinkColumns); ++c) {
-                                          const double v = rows.values[c][k];
-                                          if (std::isnan(v)) continue;
-                                          out->sum[c] += v * rows.span_ms[k] / 1e3;
-                                          out->seconds[c] += rows.span_ms[k] / 1e3;
-                                        }
-                                      }
-                                      return absl::OkStatus();
-                                    });
-}
+// Raw rows of jobs in windows of their own, read together: a question costs as much as some hundred
+// thousand rows, so windows that are not far apart are read in one, with what lies between.
+class LinkReader {
+ public:
+  explicit LinkReader(const Query& query) : query_(query) {}
 
-// The middle step within `only` of the first of `runs`, each by itself.
-Status AddSide(const Query& query, const WorkflowSet& set, const fleet::WorkflowRuns& workflow,
-               const std::vector<size_t>& runs, Window only, std::vector<LinkSums>* out) {
+  // Returns the number of what Read() will find.
+  size_t Ask(int32_t job, Window window) {
+    asked_.push_back({window, job, {}});
+    return asked_.size() - 1;
+  }
+  const LinkSums& Of(size_t number) const { return asked_[number].sums; }
+
+  Status Read() {
+    std::vector<size_t> order(asked_.size());
+    for (size_t k = 0; k < order.size(); ++k) order[k] = k;
+    std::ranges::sort(order, {}, [&](size_t k) { return asked_[k].window.from; });
+    const auto gpus = std::max<size_t>(query_.memory().registry().entity_count(), 1);
+    const auto gap = static_cast<Micros>(kRowsOfAQuestion / static_cast<double>(gpus) *
+                                         ToSeconds(kUsualInterval) * kMicrosPerSecond);
+    for (size_t begin = 0, end; begin < order.size(); begin = end) {
+      Window all = asked_[order[begin]].window;
+      for (end = begin + 1; end < order.size() && asked_[order[end]].window.from <= all.to + gap;
+           ++end)
+        all.to = std::max(all.to, asked_[order[end]].window.to);
+      FW_RETURN_IF_ERROR(ReadPart(absl::MakeConstSpan(order).subspan(begin, end - begin), all));
+    }
+    return absl::OkStatus();
+  }
+
+ private:
+  static constexpr double kRowsOfAQuestion = 100'000;
+  static constexpr Micros kUsualInterval = 30 * kMicrosPerSecond;  // of samples, to tell rows by
+  struct Asked {
+    Window window;
+    int32_t job = 0;
+    LinkSums sums;
+  };
+
+  Status ReadPart(absl::Span<const size_t> of, Window all) {
+    return query_.store().VisitGpuRows(
+        all, kLinkColumns, store::RowOrder::kAny, [&](const store::GpuRows& rows) {
+          for (size_t k = 0; k < rows.count; ++k) {
+            if (rows.span_ms[k] <= 0 || rows.job_set[k] == 0) continue;
+            // The last that begins before it, and those before that one that reach so far.
+            auto it = std::ranges::upper_bound(of, rows.ts[k], {},
+                                               [&](size_t n) { return asked_[n].window.from; });
+            while (it != of.begin()) {
+              Asked& asked = asked_[*--it];
+              if (asked.window.from + kShortestStep < rows.ts[k]) break;
+              if (rows.ts[k] < asked.window.to && IsOf(rows.job_set[k], asked.job))
+                Add(rows, k, &asked.sums);
+            }
+          }
+          return absl::OkStatus();
+        });
+  }
+
+  static void Add(const store::GpuRows& rows, size_t k, LinkSums* out) {
+    for (size_t c = 0; c < std::size(kLinkColumns); ++c) {
+      const double v = rows.values[c][k];
+      if (std::isnan(v)) continue;
+      out->sum[c] += v * rows.span_ms[k] / 1e3;
+      out->seconds[c] += rows.span_ms[k] / 1e3;
+    }
+  }
+
+  bool IsOf(int32_t set, int32_t job) {
+    const auto [it, fresh] = members_.try_emplace(set);
+    if (fresh) it->second = query_.memory().jobs().SetMembers(set);
+    return std::ranges::find(it->second, job) != it->second.end();
+  }
+
+  const Query& query_;
+  std::vector<Asked> asked_;
+  absl::flat_hash_map<int32_t, std::vector<int32_t>> members_;  // by job set
+};
+
+// What is asked for a finding: of runs before and after, each by itself.
+struct LinkSides {
+  fleet::Regression* of = nullptr;
+  std::vector<size_t> before, after;
+};
+
+// The middle step within `only` of the first of `runs`.
+std::vector<size_t> AskSide(const Query& query, const WorkflowSet& set,
+                            const fleet::WorkflowRuns& workflow, const std::vector<size_t>& runs,
+                            Window only, LinkReader* links) {
+  std::vector<size_t> out;
   for (size_t k = 0; k < std::min(runs.size(), kRunsLookedAt); ++k) {
     const fleet::WorkflowRun& run = workflow.runs[runs[k]];
     const auto job = query.memory().jobs().FindJob(run.job);
@@ -346,15 +404,13 @@ Status AddSide(const Query& query, const WorkflowSet& set, const fleet::Workflow
       if (s.at >= only.from && s.at < only.to) steps.push_back(s.at);
     if (!job || steps.empty()) continue;
     const Micros at = steps[steps.size() / 2];
-    FW_RETURN_IF_ERROR(AddLinks(query, job->id, {at, at + std::min(set.step, kShortestStep)},
-                                &out->emplace_back()));
+    out.push_back(links->Ask(job->id, {at, at + std::min(set.step, kShortestStep)}));
   }
-  return absl::OkStatus();
+  return out;
 }
 
-// DRAM and links before and after, and the family with them. Raw rows are kept for a shorter time
-// than rollups: where they are gone nothing is added.
-Status LookAtLinks(const Query& query, const WorkflowSet& set, fleet::Regression* f) {
+LinkSides AskLinks(const Query& query, const WorkflowSet& set, fleet::Regression* f,
+                   LinkReader* links) {
   const fleet::WorkflowRuns& workflow = set.workflows[f->workflow];
   std::vector<size_t> before, after;
   Window early = set.window, late = set.window;
@@ -365,15 +421,31 @@ Status LookAtLinks(const Query& query, const WorkflowSet& set, fleet::Regression
     for (size_t k = f->at; k-- > f->first;) before.push_back(k);
     for (size_t k = f->at; k < f->end; ++k) after.push_back(k);
   }
-  std::vector<LinkSums> a, b;
-  FW_RETURN_IF_ERROR(AddSide(query, set, workflow, before, early, &a));
-  FW_RETURN_IF_ERROR(AddSide(query, set, workflow, after, late, &b));
-  const auto readings = [](const std::vector<LinkSums>& runs) {
+  return {.of = f,
+          .before = AskSide(query, set, workflow, before, early, links),
+          .after = AskSide(query, set, workflow, after, late, links)};
+}
+
+// DRAM and links before and after, and the family with them, of the largest findings. Raw rows are
+// kept for a shorter time than rollups: where they are gone nothing is added.
+Status LookAtLinks(const Query& query, const WorkflowSet& set,
+                   std::vector<fleet::Regression>* findings) {
+  LinkReader links(query);
+  std::vector<LinkSides> sides;
+  for (fleet::Regression& f : *findings)
+    if (fleet::IsRegression(f.cause) && sides.size() < kMostLookedAt)
+      sides.push_back(AskLinks(query, set, &f, &links));
+  FW_RETURN_IF_ERROR(links.Read());
+  const auto readings = [&](const std::vector<size_t>& numbers) {
     std::vector<fleet::LinkReading> out;
-    for (const LinkSums& r : runs) out.push_back({r.Of(0), r.Both(1), r.Both(3)});
+    for (const size_t n : numbers) {
+      const LinkSums& r = links.Of(n);
+      out.push_back({r.Of(0), r.Both(1), r.Both(3)});
+    }
     return out;
   };
-  fleet::NameWithLinks(readings(a), readings(b), f);
+  for (const LinkSides& s : sides)
+    fleet::NameWithLinks(readings(s.before), readings(s.after), s.of);
   return absl::OkStatus();
 }
 
@@ -395,10 +467,8 @@ StatusOr<RegressionAnswer> FindRegressions(const Query& query, const RegressionQ
       return answer.set.workflows[f.workflow].runs[f.at].job != question.filter.job;
     });
   }
-  size_t looked = 0;
-  for (fleet::Regression& f : answer.judgement.findings) {
-    if (fleet::IsRegression(f.cause) && looked++ < kMostLookedAt)
-      FW_RETURN_IF_ERROR(LookAtLinks(query, answer.set, &f));
+  FW_RETURN_IF_ERROR(LookAtLinks(query, answer.set, &answer.judgement.findings));
+  for (const fleet::Regression& f : answer.judgement.findings) {
     std::vector<std::string> texts;
     if (!f.set_before.empty() || !f.set_after.empty())
       texts.push_back(fmt::format("{} -> {}", f.set_before, f.set_after));
