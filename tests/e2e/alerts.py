@@ -365,6 +365,8 @@ class Alert:
 
     def of(self, e):
         """Whether it is about who the event befell."""
+        if e.kind == "row_remap_failed":  # it stays with the board, whichever job has it
+            return bool(e.gpus & self.gpus)
         if e.job and self.job and e.job != self.job:
             return False
         if e.gpus and self.gpus:
