@@ -237,7 +237,6 @@ void Look::TakeGpus(Micros now, Round* round) {
       SetGpu(row, gpu, &board, &out);
       SetTroubles(row, gpu, now, &board, &out);
       board.row_at = gpu.ts;
-      board.row_set = gpu.job_set;
       if (gpu.job_set != 0) board.held_by = gpu.job_set, board.held_at = gpu.ts;
     }
     out.xid_holders[row] = static_cast<uint32_t>(board.xid_set);
@@ -303,8 +302,9 @@ void Look::SetBesidePeers(size_t row, const GpuNow& gpu, const Peers& p, Board* 
 int32_t Look::XidSet(const GpuNow& gpu, const Board& board) {
   if (board.row_at == 0) return 0;  // it came while nobody looked
   const auto just = [&](Micros ts) { return gpu.ts - ts <= kEndedWith; };
-  if (gpu.job_set != 0 && (board.row_set == gpu.job_set || board.row_set == 0)) return gpu.job_set;
-  if (board.row_set != 0) return just(board.row_at) ? board.row_set : 0;
+  const int32_t before = board.held_at == board.row_at ? board.held_by : 0;  // of the last row
+  if (gpu.job_set != 0 && (before == gpu.job_set || before == 0)) return gpu.job_set;
+  if (before != 0) return just(board.row_at) ? before : 0;
   return just(board.held_at) ? board.held_by : 0;
 }
 

@@ -79,11 +79,11 @@ class Look {
     uint64_t key = 0;  // 0 = not seen yet
     int32_t entity = 0, xid = -1;
     std::optional<int64_t>
-        xid_errors;                    // the last that was said, 0 before; nullopt = not looked yet
-    Micros xid_at = 0;                 // when it came last; 0 = it was so when it was seen first
-    int32_t xid_set = 0;               // the job set that it came to; 0 = nobody, or not known
-    int32_t row_set = 0, held_by = 0;  // the job set of its last row, and the last that was one
-    Micros row_at = 0, held_at = 0;    // of these rows
+        xid_errors;                  // the last that was said, 0 before; nullopt = not looked yet
+    Micros xid_at = 0;               // when it came last; 0 = it was so when it was seen first
+    int32_t xid_set = 0;             // the job set that it came to; 0 = nobody, or not known
+    int32_t held_by = 0;             // the last job set that held it
+    Micros row_at = 0, held_at = 0;  // its newest row, and the newest that `held_by` had
     Growth ecc, remaps, nvlink, replays;
     // Beside its job's others, while it works: means over about kSmoothed.
     int32_t job_set = 0;
