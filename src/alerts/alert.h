@@ -20,8 +20,8 @@ constexpr std::string_view AlertStateName(AlertState s) {
   return kAlertStateNames[static_cast<size_t>(s)];
 }
 
-// Whom it is about. Each list is sorted and without repeats; "" = several, or not known. `job` is
-// the one of `jobs`, where there is one.
+// Whom it is about. Each list is sorted and without repeats; "" = several, or not known. `jobs` are
+// all; `job` is the one that all of it is of.
 struct Subject {
   std::string cluster, partition, account, user, workflow, job;
   std::vector<int32_t> ranks;

@@ -132,9 +132,10 @@ class Engine {
   void MoveTimes(Micros by);
   void RunRule(size_t rule, const Round& round);
   void Hold(size_t rule, const Round& round, size_t row, Member* member);
-  // What is told of a job ends with it: another holds the GPU now.
+  // A rule about new XIDs is about who had the GPU when one came; the others, who has it now.
   static Whose WhoseOf(const Rule& rule);
   static uint32_t HolderOf(const Rule& rule, const Subjects& subjects, size_t row);
+  // What is told of a job ends with it: another holds the GPU now.
   bool ChangedHands(size_t rule, const Subjects& subjects, size_t row, Member* member);
   // True: it is over, and the member goes.
   bool DoesNotHold(size_t rule, uint64_t key, Member* member, Holds holds, Micros ts);

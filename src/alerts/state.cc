@@ -112,6 +112,8 @@ StatusOr<Alert> ReadAlert(const Json& json) {
   for (size_t k = 0; k < std::size(kTexts); ++k) a.subject.*kTexts[k] = json[kTextNames[k]].text();
   for (size_t k = 0; k < std::size(kLists); ++k)
     a.subject.*kLists[k] = TextsOf(json[kListNames[k]]);
+  // An older version's have no list of them.
+  if (a.subject.jobs.empty() && !a.subject.job.empty()) a.subject.jobs = {a.subject.job};
   for (const Json& rank : json["ranks"].array())
     a.subject.ranks.push_back(static_cast<int32_t>(rank.integer_or(-1)));
   for (const Json& e : json["evidence"].array())

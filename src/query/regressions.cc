@@ -307,7 +307,7 @@ struct LinkSums {
   }
 };
 
-// Raw rows of jobs in windows of their own, read together: a question costs as much as some hundred
+// Raw rows of jobs in windows of their own, read together: a question costs as much as a hundred
 // thousand rows, so windows that are not far apart are read in one, with what lies between.
 class LinkReader {
  public:
@@ -324,11 +324,9 @@ class LinkReader {
     std::vector<size_t> order(asked_.size());
     for (size_t k = 0; k < order.size(); ++k) order[k] = k;
     std::ranges::sort(order, {}, [&](size_t k) { return asked_[k].window.from; });
-    const auto gpus = std::max<size_t>(query_.memory().registry().entity_count(), 1);
-    const auto gap = static_cast<Micros>(kRowsOfAQuestion / static_cast<double>(gpus) *
-                                         ToSeconds(kUsualInterval) * kMicrosPerSecond);
     for (size_t begin = 0, end; begin < order.size(); begin = end) {
       Window all = asked_[order[begin]].window;
+      const Micros gap = WorthReading();
       for (end = begin + 1; end < order.size() && asked_[order[end]].window.from <= all.to + gap;
            ++end)
         all.to = std::max(all.to, asked_[order[end]].window.to);
@@ -339,16 +337,25 @@ class LinkReader {
 
  private:
   static constexpr double kRowsOfAQuestion = 100'000;
-  static constexpr Micros kUsualInterval = 30 * kMicrosPerSecond;  // of samples, to tell rows by
   struct Asked {
     Window window;
     int32_t job = 0;
     LinkSums sums;
   };
 
+  // How long the rows between two windows may last, by how many there were so far: a second or a
+  // minute apart, of eight GPUs or of all.
+  Micros WorthReading() const {
+    return rows_ == 0 ? 0
+                      : static_cast<Micros>(kRowsOfAQuestion * static_cast<double>(read_) /
+                                            static_cast<double>(rows_));
+  }
+
   Status ReadPart(absl::Span<const size_t> of, Window all) {
+    read_ += all.to - all.from;
     return query_.store().VisitGpuRows(
         all, kLinkColumns, store::RowOrder::kAny, [&](const store::GpuRows& rows) {
+          rows_ += rows.count;
           for (size_t k = 0; k < rows.count; ++k) {
             if (rows.span_ms[k] <= 0 || rows.job_set[k] == 0) continue;
             // The last that begins before it, and those before that one that reach so far.
@@ -382,6 +389,8 @@ class LinkReader {
 
   const Query& query_;
   std::vector<Asked> asked_;
+  uint64_t rows_ = 0;                                           // that were read
+  Micros read_ = 0;                                             // the time that these are of
   absl::flat_hash_map<int32_t, std::vector<int32_t>> members_;  // by job set
 };
 

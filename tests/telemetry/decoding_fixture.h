@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 #include "decoded.h"
@@ -19,6 +20,12 @@ class DecodingTest : public ::testing::Test {
     EXPECT_EQ(ToPlain(decoder.Decode(body), registry_), plain)
         << "the second look differs from the first: " << body;
     return plain;
+  }
+  // One GPU named "U" whose only line this is.
+  std::map<std::string, double> Values(const std::string& line) {
+    const Plain p = Decode(line + "\n");
+    EXPECT_LE(p.rows.size(), 1u);
+    return p.rows.empty() ? std::map<std::string, double>{} : p.rows.begin()->second.values;
   }
   FieldRegistry registry_;
 };

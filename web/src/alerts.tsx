@@ -66,9 +66,13 @@ export const alertColumns: TableColumn<Alert>[] = [
     name: 'Job',
     text: true,
     minor: true,
-    show: ({ subject: { job } }) =>
-      job === null ? (
-        <Value value={null} text="" why="it is of no job, or of several" />
+    show: ({ subject: { job, jobs } }) =>
+      job === null && jobs.length > kShownNodes ? (
+        <span title={jobs.join(', ')}>{count(jobs.length)} jobs</span>
+      ) : job === null && jobs.length > 0 ? (
+        <Names names={jobs} most={kShownNodes} to={(name) => link(jobPath(name))} />
+      ) : job === null ? (
+        <Value value={null} text="" why="it is of no job" />
       ) : (
         <a href={link(jobPath(job))}>{job}</a>
       ),

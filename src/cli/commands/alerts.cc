@@ -58,11 +58,11 @@ Table AlertTable(const Json& alerts) {
     const std::string told = !silenced.empty()    ? "silenced by " + silenced
                              : !inhibited.empty() ? "behind " + inhibited
                                                   : "yes";
-    table.rows.push_back({a["severity"].text(), a["state"].text(), MomentOf(a["since"]),
-                          MomentOf(a["until"]), a["rule"].text(), TextOrNone(subject["job"].text()),
-                          TextOrNone(Joined(subject["nodes"], "nodes")),
-                          TextOrNone(Joined(subject["gpus"], "GPUs")), a["summary"].text(), told,
-                          a["id"].text()});
+    table.rows.push_back(
+        {a["severity"].text(), a["state"].text(), MomentOf(a["since"]), MomentOf(a["until"]),
+         a["rule"].text(), TextOrNone(Joined(subject["jobs"], "jobs")),
+         TextOrNone(Joined(subject["nodes"], "nodes")), TextOrNone(Joined(subject["gpus"], "GPUs")),
+         a["summary"].text(), told, a["id"].text()});
   }
   return table;
 }

@@ -259,7 +259,7 @@ Args AddSimulate(Args app, Run* run) {
       .Suggest({"none", "telemetry", "all", "scheduler"});
   fleet
       .Option("--incidents KIND=N", o->incidents,
-              "Plant N of a kind, with truth; KIND=N,KIND=N; `list` has the kinds")
+              "Plant N of a kind, with truth; KIND=N,KIND=N@SIZE; `list` has the kinds")
       .OneWord();
   fleet
       .Option("--counters KIND=N", o->counters,

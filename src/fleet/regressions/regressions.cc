@@ -50,9 +50,10 @@ constexpr double kLeastBriefDuty = .12;
 // A drop within a run is so many times what the levels scatter that runs begin with: phases that
 // are drawn from the same levels are not so far apart.
 constexpr double kDropOverScatter = 4;
-// Where hardly any other run is long: times what any of these shifts, and so many runs' levels.
+// Where hardly any other run is long, a drop is so many times what any of these shifts, and has so
+// many steps on either side.
 constexpr double kOverAnyShift = 1.5;
-constexpr size_t kLeastSide = 5;  // steps
+constexpr size_t kLeastSide = 5;
 // On one GPU people try things, and its level changes with what they try; several that work
 // together run one program. So a drop of a run on one GPU must be as large as this.
 constexpr double kLeastDropAlone = .16;
@@ -190,6 +191,10 @@ class WorkflowJudge {
     }
   }
 
+ private:
+  static constexpr size_t kMostSettings = 64;  // of a workflow that are told apart
+  static constexpr size_t kMostOthers = 200;   // runs that say how far one usually shifts
+
   // A workflow whose runs are too short, all but a few, to say how far one shifts: the levels of
   // those before say what it reaches. The run must begin among them and end below all of them.
   void WithinOfFew(ChangeMetric metric, size_t k, const StepSeries& series,
@@ -212,10 +217,6 @@ class WorkflowJudge {
       return;
     AddWithin(measured_[k], metric, *c, series);
   }
-
- private:
-  static constexpr size_t kMostSettings = 64;  // of a workflow that are told apart
-  static constexpr size_t kMostOthers = 200;   // runs that say how far one usually shifts
 
   std::vector<double> ValuesOf(const std::vector<size_t>& group, ChangeMetric metric) const {
     std::vector<double> values;
