@@ -13,6 +13,7 @@ const [webBuild, testWork, binary] = process.argv.slice(2);
 const here = dirname(fileURLToPath(import.meta.url));
 const dist = join(webBuild, 'dist');
 const { startMock } = await import(pathToFileURL(join(here, '../../web/dev/mock.mjs')));
+const { schemaOf, unlike } = await import(pathToFileURL(join(here, '../../web/dev/contract.mjs')));
 
 const kBrowsers = [
   process.env.FLOPWATCH_CHROMIUM,
@@ -136,7 +137,16 @@ async function open(base, options = {}) {
   return { page, check: () => assert.deepEqual(problems, []), close: () => context.close() };
 }
 
-const mock = await startMock({ dist });
+const differences = new Set(); // of the mock's answers from the document, each once
+const answered = new Set();
+function seen(method, path, status, body) {
+  const said = schemaOf(method, path, status);
+  if (!said) return;
+  answered.add(said.template);
+  unlike(body, said.schema, `${method} ${said.template} ${status}:`, differences);
+}
+
+const mock = await startMock({ dist, seen });
 
 const fleetTest =
   'Fleet: the number with its basis, charts, jobs, reasons; then a job, then its slowest GPU';
@@ -773,6 +783,11 @@ await test('Both themes have readable text (WCAG AA)', async () => {
 });
 
 await mock.stop();
+
+await test("The mock's answers have the document's shapes", () => {
+  assert.ok(answered.size >= 15, `only ${answered.size} paths were asked`);
+  assert.ok(differences.size === 0, [...differences].join('\n'));
+});
 
 // --- the real server ---
 

@@ -1,5 +1,6 @@
 // A stand-in for the server while working on the page: node dev/mock.mjs [PORT] [DIST]. Same routes
-// and shapes as docs/openapi.json, numbers made up from a seed. Tests start it with startMock();
+// and shapes as docs/openapi.json (a part not named here is "not known", see contract.mjs), numbers
+// made up from a seed. Tests start it with startMock();
 // `scenario` picks a state of the world: "fleet", "first" (no exporter, nothing stored), "silent"
 // (no exporter answers, nothing stored), "empty" (nothing in the window), "broken" (every API
 // answer is a 503).
@@ -7,6 +8,7 @@ import { existsSync, readFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import { dirname, join } from 'node:path';
 import { fileURLToPath, pathToFileURL } from 'node:url';
+import { filled, schemaOf } from './contract.mjs';
 
 const kModels = [
   { model: 'NVIDIA H100 80GB HBM3', clock: 1830, tdp: 700, share: 0.7 },
@@ -501,6 +503,7 @@ function alert(id, state, more, subject) {
       nodes: [],
       racks: [],
       gpus: [],
+      jobs: subject.job ? [subject.job] : [],
       ...subject,
     },
   };
@@ -1118,9 +1121,15 @@ function answer(url, scenario, silences) {
   return error(404, 'not_found', `no such path: ${url.pathname}; /openapi.json lists them all`);
 }
 
-const error = (status, code, message) => ({ status, body: { error: { code, message } } });
+// A message is "what: why; what to try".
+const error = (status, code, message) => {
+  const [, what, why, tip] = /^(.*?)(?:: (.*?))?(?:; (.*))?$/.exec(message);
+  const parts = { what, why: why ?? null, try: tip ?? null };
+  return { status, body: { error: { code, message, ...parts } } };
+};
 
-export function startMock({ port = 0, dist, scenario = 'fleet' }) {
+// `seen` is told every answer: method, path, status, body.
+export function startMock({ port = 0, dist, scenario = 'fleet', seen = () => {} }) {
   const state = { scenario, silences: [] };
   const server = createServer(async (request, response) => {
     const url = new URL(request.url, 'http://mock');
@@ -1139,12 +1148,14 @@ export function startMock({ port = 0, dist, scenario = 'fleet' }) {
       }
       if (result.svg !== undefined) return send(200, 'image/svg+xml', result.svg);
       const status = typeof result.status === 'number' && result.body ? result.status : 200;
-      return send(
-        status,
-        'application/json',
-        JSON.stringify(status === 200 ? result : result.body),
-        { 'Cache-Control': 'no-store' },
-      );
+      const method = request.method.toLowerCase();
+      const said = schemaOf(method, url.pathname, status);
+      const answered = status === 200 ? result : result.body;
+      const body = said ? filled(answered, said.schema) : answered;
+      seen(method, url.pathname, status, body);
+      return send(status, 'application/json', JSON.stringify(body), {
+        'Cache-Control': 'no-store',
+      });
     }
     const file = url.pathname.startsWith('/assets/')
       ? join(dist, 'assets', url.pathname.slice(8).replace(/[^\w.-]/g, ''))
