@@ -72,7 +72,7 @@ struct Alert {
   std::string link;          // to the alert on the page; of a replay, to its subject's time
   std::string silenced_by;   // id of the silence; "" = told
   std::string inhibited_by;  // id of the alert that stands before it; "" = told
-  std::string ended;         // why it was resolved: "cleared", "no data", "closed by NAME"
+  std::string ended;  // why it was resolved: "cleared", "no data", "paused", "closed by NAME"
   std::vector<std::pair<Micros, std::string>> notes;  // what was said of it, e.g. by a service
   // When it fired, was resolved and fired again, the oldest first, at most kMostChanges.
   std::vector<std::pair<Micros, std::string>> history;

@@ -110,6 +110,7 @@ Engine::Engine(std::vector<Rule> rules, EngineOptions options)
     : rules_(std::move(rules)), options_(std::move(options)) {
   std::erase_if(rules_, [](const Rule& rule) { return !rule.enabled; });
   state_.resize(rules_.size());
+  for (size_t r = 0; r < rules_.size(); ++r) state_[r].evidence = EvidenceOf(rules_[r]);
 }
 
 bool Engine::Run(const Round& round) {
@@ -138,6 +139,7 @@ void Engine::MoveTimes(Micros by) {
       m.since += by;
       m.held += by;
       if (m.unknown != 0) m.unknown += by;
+      if (m.no_data != 0) m.no_data += by;
     }
   }
 }
@@ -148,12 +150,14 @@ void Engine::RunRule(size_t r, const Round& round) {
   Members& members = state_[r].members;
   rule.when->Evaluate(subjects, &holds_);
   const bool any = std::ranges::find(holds_, 1.0) != holds_.end();
+  if (!any && members.empty()) return;
+  if (rule.while_) rule.while_->Evaluate(subjects, &works_);
   if (any && rule.value) rule.value->Evaluate(subjects, &values_);
   if (any && rule.threshold) rule.threshold->Evaluate(subjects, &thresholds_);
-  if (!any && members.empty()) return;
   for (size_t row = 0; row < holds_.size(); ++row) {
     const uint64_t key = subjects.keys[row];
-    if (holds_[row] == 1) {
+    const Holds holds = HoldsOf(rule, subjects, row);
+    if (holds == Holds::kYes) {
       Member& m = members[key];
       m.looked = round.ts;
       m.row = static_cast<uint32_t>(row);
@@ -173,13 +177,20 @@ void Engine::RunRule(size_t r, const Round& round) {
       members.erase(at);
       continue;
     }
-    const Holds holds = holds_[row] == 0 ? Holds::kNo : Holds::kUnknown;
     if (DoesNotHold(r, key, &at->second, holds, round.ts)) members.erase(at);
   }
   absl::erase_if(members, [&](auto& m) {
     return m.second.looked != round.ts &&
            DoesNotHold(r, m.first, &m.second, Holds::kUnknown, round.ts);
   });
+}
+
+Engine::Holds Engine::HoldsOf(const Rule& rule, const Subjects& subjects, size_t row) const {
+  const double works = rule.while_ ? works_[row] : 1, holds = works == 1 ? holds_[row] : works;
+  if (std::isnan(holds)) return Holds::kUnknown;
+  if (holds == 1) return Holds::kYes;
+  const bool held = subjects.holders.empty() || subjects.holders[row] != 0;
+  return works == 0 && held ? Holds::kPauses : Holds::kNo;
 }
 
 Whose Engine::WhoseOf(const Rule& rule) {
@@ -208,12 +219,12 @@ void Engine::Hold(size_t r, const Round& round, size_t row, Member* m) {
   const uint64_t key = round.of(rule.scope).keys[row];
   if (m->since == 0) m->since = round.ts;
   if (m->unknown != 0 && m->group.empty()) m->since += round.ts - m->unknown;
-  m->unknown = 0;
+  m->unknown = m->no_data = 0;
   m->held = round.ts;
   m->value = rule.value ? values_[row] : std::nan("");
   m->threshold = rule.threshold ? thresholds_[row] : std::nan("");
   m->evidence.clear();
-  for (const Quantity q : rule.when->quantities())
+  for (const Quantity q : state_[r].evidence)
     m->evidence.push_back(round.of(rule.scope).At(q, row));
   if (!m->group.empty()) {
     const auto group = state_[r].groups.find(m->group);
@@ -229,20 +240,34 @@ void Engine::Hold(size_t r, const Round& round, size_t row, Member* m) {
   Fire(r, key, m, round);
 }
 
-bool Engine::DoesNotHold(size_t r, uint64_t key, Member* m, Holds holds, Micros ts) {
-  if (holds == Holds::kUnknown) {
-    if (m->unknown == 0) m->unknown = ts;
-    if (ts - m->unknown < kUnknownHolds) return false;
-  } else {
-    m->unknown = 0;
+// Whether there is an end to what is not known: it is known, or has not been for too long.
+bool Engine::IsKnown(Holds holds, Micros ts, Member* m) {
+  if (holds == Holds::kNo) {
+    if (m->unknown != 0) m->held += ts - m->unknown;  // a pause is no time in which it is gone
+    m->unknown = m->no_data = 0;
+    return true;
   }
+  if (m->unknown == 0) m->unknown = ts;
+  if (holds == Holds::kPauses) {
+    m->no_data = 0;
+    return ts - m->unknown >= kPauseHolds;
+  }
+  if (m->no_data == 0) m->no_data = ts;
+  return ts - m->no_data >= kUnknownHolds;
+}
+
+bool Engine::DoesNotHold(size_t r, uint64_t key, Member* m, Holds holds, Micros ts) {
+  if (!IsKnown(holds, ts, m)) return false;
   if (m->group.empty()) return true;
   const Alert& alert = alerts_.at(state_[r].groups.at(m->group).id);
   // What flaps stays for longer each time.
   const Micros keep = std::min<Micros>(rules_[r].keep_firing << std::min(alert.reopened, 16),
                                        std::max(kLongestKeep, rules_[r].keep_firing));
   if (holds == Holds::kNo && ts - m->held < keep) return false;
-  Leave(r, key, *m, ts, holds == Holds::kNo ? "cleared" : "no data");
+  Leave(r, key, *m, ts,
+        holds == Holds::kNo       ? "cleared"
+        : holds == Holds::kPauses ? "paused"
+                                  : "no data");
   return true;
 }
 
@@ -281,7 +306,7 @@ Alert Engine::Begun(size_t r, const Member& m, std::string_view id, std::string_
           .value_of = rule.value ? rule.value->text() : "",
           .value_unit = rule.value ? UnitOf(rule.value) : "",
           .source = rule.source,
-          .condition = rule.when->text(),
+          .condition = ConditionOf(rule),
           .hold = rule.hold};
 }
 
@@ -317,7 +342,7 @@ void Engine::Show(size_t r, const Member& m, Micros ts, Alert* alert) const {
   alert->threshold = m.threshold;
   alert->evidence.clear();
   for (size_t k = 0; k < m.evidence.size(); ++k) {
-    const QuantitySpec& spec = SpecOf(rule.when->quantities()[k]);
+    const QuantitySpec& spec = SpecOf(state_[r].evidence[k]);
     alert->evidence.push_back({std::string(spec.name), std::string(spec.unit), m.evidence[k]});
   }
   alert->summary = Filled(rule.summary, rule, *alert, ts);

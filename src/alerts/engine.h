@@ -5,7 +5,9 @@
 // subject is not there). It begins to fire when the condition has held for `hold` without a break;
 // a time in which it is not known, up to kUnknownHolds, is no break and does not count. It ends
 // when the condition has not held for `keep_firing`, or was not known for kUnknownHolds ("no
-// data").
+// data"). Where the rule has a `while` and that does not hold, the subject pauses, as a job does
+// that writes a checkpoint: what it would show at work is not known, for up to kPauseHolds
+// ("paused"). A GPU that no job holds does not pause: there the condition does not hold.
 //
 // An alert is of one rule and one group of subjects. It fires with its first subject, takes in the
 // others as they fire, and is resolved with the last. One that fires again within kReopens is the
@@ -42,6 +44,7 @@
 namespace flopwatch::alerts {
 
 inline constexpr Micros kUnknownHolds = 15 * kMicrosPerMinute;
+inline constexpr Micros kPauseHolds = kMicrosPerHour;
 inline constexpr Micros kReopens = 30 * kMicrosPerMinute;
 inline constexpr Micros kLongestKeep = kMicrosPerHour;
 inline constexpr size_t kMostAlerts = 20'000;   // that are open; more are counted, not kept
@@ -109,14 +112,15 @@ class Engine {
   struct Member {  // one subject that holds or fires
     // It began to hold, and held last. While it waits, time in which it was not known moves both.
     Micros since = 0, held = 0;
-    Micros unknown = 0;   // since when it is not known; 0 = it is
+    Micros unknown = 0;   // since when it is not known, or pauses; 0 = it is
+    Micros no_data = 0;   // since when it is not known for another reason than a pause; likewise
     Micros looked = 0;    // the last round that had it
     uint32_t row = 0;     // where it was in that round
     uint32_t holder = 0;  // Subjects::holders; 0 = not known
     std::string group;    // "" until it fires
     Who who;
     double value = 0, threshold = 0;
-    std::vector<double> evidence;  // of the condition's quantities
+    std::vector<double> evidence;  // as OfRule::evidence
   };
   using Members = absl::flat_hash_map<uint64_t, Member>;
   struct Group {
@@ -126,11 +130,13 @@ class Engine {
   struct OfRule {
     Members members;
     std::map<std::string, Group> groups;
+    std::vector<Quantity> evidence;  // of the rule
   };
-  enum class Holds : uint8_t { kYes, kNo, kUnknown };
+  enum class Holds : uint8_t { kYes, kNo, kUnknown, kPauses };
 
   void MoveTimes(Micros by);
   void RunRule(size_t rule, const Round& round);
+  Holds HoldsOf(const Rule& rule, const Subjects& subjects, size_t row) const;
   void Hold(size_t rule, const Round& round, size_t row, Member* member);
   // A rule about new XIDs is about who had the GPU when one came; the others, who has it now.
   static Whose WhoseOf(const Rule& rule);
@@ -138,6 +144,7 @@ class Engine {
   // What is told of a job ends with it: another holds the GPU now.
   bool ChangedHands(size_t rule, const Subjects& subjects, size_t row, Member* member);
   // True: it is over, and the member goes.
+  static bool IsKnown(Holds holds, Micros ts, Member* member);
   bool DoesNotHold(size_t rule, uint64_t key, Member* member, Holds holds, Micros ts);
   void Fire(size_t rule, uint64_t key, Member* member, const Round& round);
   Alert Begun(size_t rule, const Member& member, std::string_view id, std::string_view name) const;
@@ -161,7 +168,7 @@ class Engine {
   bool has_state_ = false;  // it goes on from one: no grace
   bool changed_ = false;
   EngineStats stats_;
-  std::vector<double> holds_, values_, thresholds_;  // of the round
+  std::vector<double> holds_, works_, values_, thresholds_;  // of the round
 };
 
 }  // namespace flopwatch::alerts

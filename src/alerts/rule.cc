@@ -22,9 +22,9 @@ constexpr Shipped kShipped[] = {
 constexpr size_t kMostRules = 500;
 constexpr Micros kLongestHold = 7 * kMicrosPerDay;
 
-constexpr std::string_view kKeys[] = {"scope",    "when",   "for",     "keep_firing", "group",
-                                      "severity", "owner",  "value",   "threshold",   "summary",
-                                      "action",   "source", "enabled", "inhibited_by"};
+constexpr std::string_view kKeys[] = {"scope",   "when",     "while",  "for",     "keep_firing",
+                                      "group",   "severity", "owner",  "value",   "threshold",
+                                      "summary", "action",   "source", "enabled", "inhibited_by"};
 constexpr std::string_view kOwners[] = {"operator", "user"};
 
 // What a rule's table says, on top of what is there.
@@ -43,6 +43,7 @@ class RuleReader {
     FW_RETURN_IF_ERROR(Duration("for", 0, &rule_.hold));
     FW_RETURN_IF_ERROR(Duration("keep_firing", 0, &rule_.keep_firing));
     FW_RETURN_IF_ERROR(Parsed("when", Expression::Kind::kCondition, &rule_.when));
+    FW_RETURN_IF_ERROR(While());
     FW_RETURN_IF_ERROR(Parsed("value", Expression::Kind::kNumber, &rule_.value));
     FW_RETURN_IF_ERROR(Parsed("threshold", Expression::Kind::kNumber, &rule_.threshold));
     FW_RETURN_IF_ERROR(Text("summary", &rule_.summary));
@@ -116,6 +117,15 @@ class RuleReader {
     StatusOr<Expression> parsed = Expression::Parse(text, rule_.scope, kind);
     if (!parsed.ok()) return Fail(key, fmt::format("is wrong: {}", MessageOf(parsed.status())));
     *out = *std::move(parsed);
+    return absl::OkStatus();
+  }
+  // Empty takes a shipped rule's away.
+  Status While() {
+    std::string text;
+    FW_RETURN_IF_ERROR(Text("while", &text));
+    if (!table_.contains("while") || !text.empty())
+      return Parsed("while", Expression::Kind::kCondition, &rule_.while_);
+    rule_.while_.reset();
     return absl::OkStatus();
   }
   Status Enabled() {
@@ -214,11 +224,24 @@ Status AddRules(std::string_view text, std::string_view file, std::vector<Rule>*
   return absl::OkStatus();
 }
 
+std::vector<Quantity> EvidenceOf(const Rule& rule) {
+  std::vector<Quantity> out = rule.when->quantities();
+  if (!rule.while_.has_value()) return out;
+  for (const Quantity q : rule.while_->quantities())
+    if (std::ranges::find(out, q) == out.end()) out.push_back(q);
+  return out;
+}
+
+std::string ConditionOf(const Rule& rule) {
+  if (!rule.while_.has_value()) return rule.when->text();
+  return fmt::format("{}, while {}", rule.when->text(), rule.while_->text());
+}
+
 QuantitySet QuantitiesOf(absl::Span<const Rule> rules) {
   QuantitySet out;
   for (const Rule& rule : rules) {
     if (!rule.enabled) continue;
-    for (const auto* e : {&rule.when, &rule.value, &rule.threshold}) {
+    for (const auto* e : {&rule.when, &rule.while_, &rule.value, &rule.threshold}) {
       if (!e->has_value()) continue;
       for (const Quantity q : (*e)->quantities()) out.set(static_cast<size_t>(q));
     }

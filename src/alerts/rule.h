@@ -5,6 +5,7 @@
 //   [rules.gpu_thermal_throttle]       the name
 //   scope = "gpu"                      of what: gpu, job, node, fleet
 //   when = "bits(throttle, 0x68)"      expression.h
+//   while = "gpu_util > 0.1"         otherwise it pauses: there is nothing to see (engine.h)
 //   for = "5m"                         so long without a break before it fires
 //   keep_firing = "10m"                so long not any more before it is resolved
 //   group = "job"                    one alert for a job (without one, for a node); node; gpu; rack
@@ -44,7 +45,7 @@ inline constexpr std::string_view kGroupingNames[] = {"job", "node", "gpu", "sub
 struct Rule {
   std::string name;
   Scope scope = Scope::kGpu;
-  std::optional<Expression> when;
+  std::optional<Expression> when, while_;
   Micros hold = 0;  // `for`
   Micros keep_firing = 5 * kMicrosPerMinute;
   Grouping group = Grouping::kSubject;
@@ -59,6 +60,10 @@ struct Rule {
 
 // The shipped ones, by name. They are read by the same reader as a site's.
 const std::vector<Rule>& ShippedRules();
+// What `rule` is decided on, each once: what `when` names, then `while`.
+std::vector<Quantity> EvidenceOf(const Rule& rule);
+// Both, as people read them.
+std::string ConditionOf(const Rule& rule);
 // What those of them that are enabled name.
 QuantitySet QuantitiesOf(absl::Span<const Rule> rules);
 // The text of a shipped rule; "" = there is none.

@@ -184,7 +184,10 @@ void Engine::WriteState(std::string* out) const {
     json.EndArray().Key("members").BeginArray();
     for (const auto& [key, m] : state_[r].members) {
       json.BeginObject().Field("key", fmt::format("{:x}", key)).Field("since", m.since);
-      json.Field("held", m.held).Field("unknown", m.unknown).Field("group", m.group);
+      json.Field("held", m.held)
+          .Field("unknown", m.unknown)
+          .Field("no_data", m.no_data)
+          .Field("group", m.group);
       json.Field("holder", m.holder);
       json.Field("value", m.value).Field("threshold", m.threshold).Field("rank", m.who.rank);
       for (size_t k = 0; k < std::size(kWho); ++k) json.TextField(kWhoNames[k], m.who.*kWho[k]);
@@ -212,6 +215,7 @@ Status Engine::ReadRule(const Json& json) {
     m.since = j["since"].integer_or(0);
     m.held = j["held"].integer_or(0);
     m.unknown = j["unknown"].integer_or(0);
+    m.no_data = j["no_data"].integer_or(0);
     m.group = j["group"].text();
     m.holder = static_cast<uint32_t>(j["holder"].integer_or(0));
     m.value = NumberOf(j["value"]);

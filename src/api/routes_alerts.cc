@@ -230,7 +230,9 @@ Result EndSilence(alerts::Service* service, Micros now, std::string_view id) {
 void WriteRule(const alerts::Rule& rule, JsonWriter& json) {
   json.BeginObject().Field("rule", rule.name).Field("scope", alerts::ScopeName(rule.scope));
   json.Field("severity", alerts::SeverityName(rule.severity)).TextField("owner", rule.owner);
-  json.Field("when", rule.when->text()).Field("for_s", ToSeconds(rule.hold));
+  json.Field("when", rule.when->text());
+  json.TextField("while", rule.while_ ? rule.while_->text() : "");
+  json.Field("for_s", ToSeconds(rule.hold));
   json.Field("keep_firing_s", ToSeconds(rule.keep_firing));
   json.Field("enabled", rule.enabled).Field("shipped", rule.shipped);
   json.Field("summary", rule.summary).TextField("action", rule.action);

@@ -159,6 +159,84 @@ TEST(Engine, NotKnownWaits) {
   EXPECT_EQ(e.Alerts(true)[0]->ended, "no data");
 }
 
+constexpr std::string_view kHotAtWork =
+    "[rules.hot]\nscope = \"gpu\"\nwhen = \"gpu_temp_c > 90\"\nwhile = \"gpu_util > 0.1\"\n"
+    "for = \"1m\"\nkeep_firing = \"1m\"\ngroup = \"gpu\"\nvalue = \"gpu_temp_c\"\n"
+    "summary = \"{gpus} at {value}, duty {gpu_util}\"\n";
+
+// One GPU, every 15 s from `from` to `to`; held by job set 5.
+struct AtWork {
+  double temperature, duty;
+  uint32_t holder = 5;
+};
+void Rounds(Engine* e, int64_t from, int64_t to, AtWork gpu) {
+  for (int64_t s = from; s <= to; s += 15) {
+    Round round = RoundOf(s, kTemp, {{1, gpu.temperature}});
+    round.of(Scope::kGpu).Set(Quantity::kGpuDuty, 0, gpu.duty);
+    round.of(Scope::kGpu).holders = {gpu.holder};
+    e->Run(round);
+  }
+}
+
+// A checkpoint within the time that the condition must hold for, and one while it fires.
+TEST(Engine, APauseIsNoBreakAndDoesNotCount) {
+  Engine e = EngineOf(kHotAtWork);
+  Rounds(&e, 0, 30, AtWork{95, .9});
+  Rounds(&e, 45, 3000, AtWork{40, 0});
+  EXPECT_THAT(e.Alerts(true), IsEmpty());
+  Rounds(&e, 3015, 3015, AtWork{95, .9});  // 45 s at work
+  EXPECT_THAT(e.Alerts(true), IsEmpty());
+  Rounds(&e, 3030, 3030, AtWork{95, .9});
+  ASSERT_THAT(e.Alerts(false), SizeIs(1));
+  const Alert* a = e.Alerts(false)[0];
+  EXPECT_EQ(a->condition, "gpu_temp_c > 90, while gpu_util > 0.1");
+  EXPECT_EQ(a->summary, "GPU-1 at 95, duty 90 %");
+  ASSERT_THAT(a->evidence, SizeIs(2));
+  EXPECT_EQ(a->evidence[1].quantity, "gpu_util");
+  // Firing, it stays through a pause, and after it for as long as without one.
+  Rounds(&e, 3045, 6000, AtWork{40, 0});
+  Rounds(&e, 6015, 6045, AtWork{70, .9});
+  EXPECT_THAT(e.Alerts(false), SizeIs(1));
+  Rounds(&e, 6060, 6075, AtWork{70, .9});
+  ASSERT_THAT(e.Alerts(false), IsEmpty());
+  EXPECT_EQ(e.Alerts(true)[0]->ended, "cleared");
+}
+
+TEST(Engine, APauseHasAnEnd) {
+  const auto ended = [](AtWork then, int64_t after) {
+    Engine e = EngineOf(kHotAtWork);
+    Rounds(&e, 0, 60, AtWork{95, .9});
+    Rounds(&e, 75, 75 + after - 15, then);
+    EXPECT_THAT(e.Alerts(false), SizeIs(1));
+    Rounds(&e, 75 + after, 75 + after, then);
+    EXPECT_THAT(e.Alerts(false), IsEmpty());
+    return e.Alerts(true)[0]->ended;
+  };
+  EXPECT_EQ(ended({40, 0}, 3600), "paused");
+  // Nobody's GPU does not pause: its job is over.
+  EXPECT_EQ(ended({40, 0, 0}, 45), "cleared");
+  // Who says nothing may be at work.
+  EXPECT_EQ(ended({kGone, kGone}, 900), "no data");
+  EXPECT_EQ(ended({95, kGone}, 900), "no data");
+}
+
+// What a pause ends with is what it was in; its length is not that of the silence.
+TEST(Engine, SilenceAfterAPauseIsCountedForItself) {
+  Engine e = EngineOf(kHotAtWork);
+  Rounds(&e, 0, 60, AtWork{95, .9});
+  Rounds(&e, 75, 1860, AtWork{40, 0});
+  Rounds(&e, 1875, 2700, AtWork{kGone, kGone});
+  EXPECT_THAT(e.Alerts(false), SizeIs(1));
+  std::string state;
+  e.WriteState(&state);
+  Engine again = EngineOf(kHotAtWork);
+  ASSERT_TRUE(again.ReadState(state).ok());
+  Rounds(&again, 2715, 2760, AtWork{kGone, kGone});
+  EXPECT_THAT(again.Alerts(false), SizeIs(1));
+  Rounds(&again, 2775, 2775, AtWork{kGone, kGone});
+  EXPECT_THAT(again.Alerts(false), IsEmpty());
+}
+
 TEST(Engine, OneAlertForAJob) {
   Engine e = EngineOf();
   Rounds(&e, 0, 60, {{1, 95, "n1"}, {2, 97, "n2"}, {3, 95, "n1", "8"}, {4, 50, "n1"}});

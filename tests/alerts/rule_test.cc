@@ -55,6 +55,10 @@ TEST(Rules, OwnFileAddsAndChanges) {
   EXPECT_EQ(Named(rules, "gpu_straggler").when->text(),
             Named(ShippedRules(), "gpu_straggler").when->text());
   EXPECT_FALSE(Named(rules, "gpu_silent").enabled);
+  EXPECT_EQ(Named(rules, "gpu_straggler").while_->text(),
+            Named(ShippedRules(), "gpu_straggler").while_->text());
+  ASSERT_TRUE(AddRules("[rules.gpu_straggler]\nwhile = \"\"\n", "own.toml", &rules).ok());
+  EXPECT_FALSE(Named(rules, "gpu_straggler").while_.has_value());
 }
 
 TEST(Rules, ErrorsNameFileLineRuleAndKey) {
@@ -64,6 +68,8 @@ TEST(Rules, ErrorsNameFileLineRuleAndKey) {
   EXPECT_THAT(RuleErrorOf("[rules.gpu_silent]\n\nfor = \"5\"\n"), HasSubstr("own.toml:3"));
   EXPECT_THAT(RuleErrorOf("[rules.gpu_silent]\nwhen = \"agee_s > 3\"\n"),
               HasSubstr("did you mean age_s?"));
+  EXPECT_THAT(RuleErrorOf("[rules.gpu_silent]\nwhile = \"gpu_util\"\n"),
+              HasSubstr("while is wrong"));
   EXPECT_THAT(RuleErrorOf("[rules.gpu_silent]\nseverity = \"loud\"\n"),
               HasSubstr("note, ticket, page"));
   EXPECT_THAT(RuleErrorOf("[rules.gpu_silent]\nenabled = \"no\"\n"), HasSubstr("true or false"));

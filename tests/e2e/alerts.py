@@ -65,7 +65,8 @@ REGRESSIONS = ["regression_tensor", "regression_clock", "regression_memory", "re
 KINDS = (STRAGGLERS + DROPS + ["hung", "idle_barrier"] + IDLE + XIDS + ANY_XID + ["ecc_double"] +
          ROWS + REPORTED + list(DECOYS) + REGRESSIONS[:1])
 # Of kinds of which few are in reach of a rule more are asked for, and large ones alone.
-TIMES = {kind: 3 for kind in DROPS + REPORTED + ["loss_once"]} | {REGRESSIONS[0]: 10} | \
+TIMES = {kind: 3 for kind in DROPS} | {REGRESSIONS[0]: 10} | \
+    {kind: 5 for kind in REPORTED + ["loss_once"]} | \
     {kind: 2 for kind in ["straggler_clock", "straggler_power_cap", "straggler_host"]}
 LEAST = {kind: .3 for kind in DROPS} | {"straggler_clock": .12, "straggler_power_cap": .12,
                                         "straggler_host": .2}
@@ -209,6 +210,31 @@ class Truth:
             if e.kind in BOARDS and (silence := self.silence_at(e)):
                 e.end = max(e.end, silence.end + 10 * MINUTE)
         self.add_claims(truth)
+        self.paused = self.read_pauses()
+
+    def read_pauses(self):
+        """Minutes in which a job with a drop or a straggler pauses, as for a checkpoint: by the
+        samples, the truth has none. Nobody waits then, and a rule's own time does not go on."""
+        jobs = {e.job for e in self.events if e.kind in DROPS + STRAGGLERS and e.job}
+        names = ",".join("'" + job.replace("'", "''") + "'" for job in jobs) or "''"
+        paused = collections.defaultdict(set)
+        for r in ask(self.data,
+                     "SELECT job, epoch(ts) AS ts FROM (SELECT job, ts, gpu_util, median(gpu_util) "
+                     "FILTER (gpu_util > 0.1) OVER (PARTITION BY job) AS usual FROM (SELECT job, "
+                     "ts, sum(gpu_util * gpu_seconds) / sum(gpu_seconds) AS gpu_util FROM "
+                     f"job_minutes WHERE job IN ({names}) GROUP BY 1, 2)) WHERE gpu_util < 0.3 * "
+                     "usual"):
+            paused[r["job"]].add(r["ts"])
+        return paused
+
+    def pause(self, e, begin, end):
+        """How long the event's job pauses in that time: whole minutes, the two that each pause has
+        a part of, and the window after it that has it in it yet, where the rule is over windows.
+        """
+        minutes = sorted(m for m in self.paused.get(e.job, []) if begin - MINUTE < m < end)
+        pauses = sum(m - MINUTE not in minutes for m in minutes)
+        edges = 2 * MINUTE + (WINDOW if e.kind in DROPS else 0)
+        return len(minutes) * MINUTE + pauses * edges
 
     def silence_at(self, e):
         """Of the node of a board's event, as it happens: it is seen later, or never."""
@@ -270,7 +296,7 @@ class Truth:
 def in_reach(e, rule, truth):
     """Whether the rule promises to tell: by its size, its length, and what came before it. The
     edge of a rule's own threshold is as likely told as not; a margin keeps it out."""
-    lasts = e.end - e.begin
+    lasts = e.end - e.begin - truth.pause(e, e.begin, e.end)
     if e.kind == "node_silent":
         return lasts >= 120 + length(rule.get("for", "")) + 2 * truth.interval(e) + ROUND
     least = length(rule.get("for", "")) + 2 * INTERVAL
@@ -482,14 +508,17 @@ def judge_event(e, known, truth, alerts, said, table, where):
         return
     row["alerted"] += 1
     first = min(mine or instead, key=lambda a: a.fired)
-    row["in time"] += first.fired <= latest(e, rule, truth)
+    due = latest(e, rule, truth) + truth.pause(e, e.begin, first.fired)
+    row["in time"] += first.fired <= due
     row["once"] += len(mine) <= 1
     ends = [a.until for a in mine or instead]
     last = max(mine or instead, key=lambda a: a.until or 1e18)
-    ok = all(ends) and last.until <= longest(e, rule, last) or \
-        longest(e, rule, last) > truth.end
+    over, known = longest(e, rule, last), -1
+    while known < (paused := truth.pause(e, e.end, min(last.until or truth.end, over))):
+        over, known = longest(e, rule, last) + paused, paused
+    ok = all(ends) and last.until <= over or over > truth.end
     row["resolved"] += ok
-    if DUMP and (first.fired > latest(e, rule, truth) or not ok or len(mine) > 1):
+    if DUMP and (first.fired > due or not ok or len(mine) > 1):
         print(f"    late or long, {where}: {e} {datetime.utcfromtimestamp(e.begin)}: "
               f"{[str(a)[:60] for a in mine or instead]}", flush=True)
 

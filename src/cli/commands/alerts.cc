@@ -148,9 +148,12 @@ Status Rules(Context& context, const AlertsOptions& o) {
   }
   table.columns = {{"rule"},  {"on"},  {"severity"}, {"for_s", "for", ColumnFormat::kSeconds},
                    {"owner"}, {"when"}};
-  for (const Json& r : answer["rules"].array())
+  for (const Json& r : answer["rules"].array()) {
+    std::string when = r["when"].text();
+    if (!r["while"].is_null()) when += ", while " + r["while"].text();
     table.rows.push_back({r["rule"].text(), r["enabled"].boolean(), r["severity"].text(),
-                          r["for_s"].number_or(0), r["owner"].text(), r["when"].text()});
+                          r["for_s"].number_or(0), r["owner"].text(), std::move(when)});
+  }
   return context.Write(table);
 }
 
