@@ -16,6 +16,8 @@ using ingest::GpuNow;
 using store::UsageSums;
 
 constexpr double kNotKnown = std::numeric_limits<double>::quiet_NaN();
+// Of a GPU beside its job's others by one reading.
+constexpr double kMostStep = 0.2;
 
 // FNV-1a: keys are in the state, and must be the same after a restart.
 uint64_t KeyOf(std::string_view kind, std::string_view name) {
@@ -280,11 +282,15 @@ void Look::SetBesidePeers(size_t row, const GpuNow& gpu, const Peers& p, Board* 
     board.clock_to_job = board.power_to_job = board.duty_to_job = board.ofu_to_job = kNotKnown;
   }
   if (gpu.ts > board.beside_at && p.median_duty >= kAtWork) {
-    const double share = std::min(1.0, ToSeconds(gpu.ts - board.beside_at) / ToSeconds(kSmoothed));
+    // Rows at the edges of a pause have a part of it, each GPU's another one: the first after it
+    // says nothing, the last before it little.
+    const bool first = board.beside_at == 0 || board.row_at > board.beside_at;
+    const double share = std::min(1.0, ToSeconds(gpu.ts - board.row_at) / ToSeconds(kSmoothed));
     board.beside_at = gpu.ts;
     const auto take = [&](double* mean, double value, double median) {
-      if (std::isnan(value) || !(median > 0)) return;
-      *mean = std::isnan(*mean) ? value / median : *mean + share * (value / median - *mean);
+      if (first || std::isnan(value) || !(median > 0)) return;
+      if (std::isnan(*mean)) *mean = 1;  // as the others, until it shows another way
+      *mean += share * std::clamp(value / median - *mean, -kMostStep, kMostStep);
     };
     take(&board.clock_to_job, gpu.sm_clock_mhz, p.median_clock);
     take(&board.power_to_job, gpu.power_w, p.median_power);

@@ -31,8 +31,8 @@ inline constexpr Micros kFleetGap = 30 * kMicrosPerMinute;
 inline constexpr Micros kNews = 10 * kMicrosPerMinute;  // an XID, an error is new for so long
 // A job that held the GPU so long before a code is seen may have ended with it: some scrapes.
 inline constexpr Micros kEndedWith = 3 * kMicrosPerMinute;
-// One reading of a clock is off by 2 %; a mean over so long by a third of that.
-inline constexpr Micros kSmoothed = 5 * kMicrosPerMinute;
+// One reading of a clock is off by 2 %; a mean over so long, at two a minute, by a third of that.
+inline constexpr Micros kSmoothed = 3 * kMicrosPerMinute;
 inline constexpr double kAtWork = 0.5;     // duty cycle from which a GPU is compared with its job's
 inline constexpr size_t kFewestPeers = 3;  // for a median of a job's GPUs
 inline constexpr double kLeastDuty = 0.05;  // for OFU over the duty cycle

@@ -21,7 +21,7 @@ constexpr QuantitySpec kQuantities[] = {
      "SM clock over the highest tensor clock of the model"},
     {Q::kGpuClockToJob, kGpu, "clock_to_job", "ratio",
      "SM clock over the median of the job's GPUs, of three and more that are of one model; a mean "
-     "over about five minutes of work"},
+     "over about three minutes of work"},
     {Q::kGpuPowerToJob, kGpu, "power_to_job", "ratio", "power over that median, likewise"},
     {Q::kGpuDutyToJob, kGpu, "util_to_job", "ratio",
      "the duty cycle over the median of the job's GPUs, likewise"},
