@@ -327,13 +327,55 @@ TEST(Look, HeatIsOfItsNodeAndNoStraggler) {
   EXPECT_EQ(told, 1) << "the straggler that it makes is not told beside it";
 }
 
+// Each GPU's rows have another part of a pause in them; what they show of it is no difference.
+TEST(Look, TheEdgesOfAPauseAreNoDifference) {
+  LiveFleet fleet(2, 4);
+  const Shown work, pause = {.tensor = 0, .sm = 0, .duty = 0, .clock = 345, .power = 90};
+  Shown edge = work;
+  for (int k = 0; k < 6; ++k) {
+    fleet.All(pause);
+    fleet.Go(10 * kMinute);
+    fleet.All(work);  // a part of the job begins in this row
+    edge.tensor = .1, edge.sm = .2, edge.duty = 30;
+    for (int gpu = 0; gpu < 3; ++gpu) fleet[gpu] = edge;
+    fleet.Go(LiveFleet::kInterval);
+    fleet.All(work);
+    fleet.Go(5 * kMinute);
+    fleet[0] = edge;  // and ends in this one before the others
+    fleet.Go(LiveFleet::kInterval);
+    EXPECT_NEAR(fleet.Value(Quantity::kGpuDutyToJob), 1, .03);
+    EXPECT_NEAR(fleet.Value(Quantity::kGpuOfuToJob), 1, .03);
+  }
+  EXPECT_THAT(fleet.Ever(), IsEmpty());
+}
+
+// A late host is told in spite of checkpoints, once, and is not over with one.
+TEST(Look, AHostIsLateThroughPauses) {
+  LiveFleet fleet(2, 4);
+  fleet.Go(30 * kMinute);
+  const Shown pause = {.tensor = 0, .sm = 0, .duty = 0, .clock = 345, .power = 90};
+  for (int k = 0; k < 4; ++k) {
+    fleet.All({});
+    for (int gpu = 4; gpu < 8; ++gpu) fleet[gpu].duty = 70, fleet[gpu].sm = .5;
+    fleet.Go(12 * kMinute);
+    EXPECT_THAT(fleet.Firing(), SizeIs(k == 0 ? 0 : 1));
+    fleet.All(pause);
+    fleet.Go(25 * kMinute);
+  }
+  EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("node_straggler: job 7 waits for node n1")));
+  fleet.All({});
+  fleet.Go(25 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+  EXPECT_THAT(fleet.Ever(), ElementsAre(Pair("node_straggler", 1)));
+}
+
 TEST(Look, AStragglerByItsClock) {
   LiveFleet fleet(2, 4);
   fleet.Go(30 * kMinute);
   fleet[6].clock = 1400;  // 0.82 of the others'
   fleet.Go(14 * kMinute);
   EXPECT_THAT(fleet.Firing(), IsEmpty());
-  fleet.Go(6 * kMinute);  // what is compared is a mean over five minutes
+  fleet.Go(6 * kMinute);  // what is compared is a mean over three minutes
   EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("job 7 waits for GPU-00000006 on node n1")));
 }
 
