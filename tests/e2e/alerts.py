@@ -17,6 +17,7 @@ time, told once, and resolved in time.
   FLOPWATCH_TEST_KEEP=DIR: fleets are kept there, and those that are there are read again
 """
 import collections
+import copy
 import glob
 import json
 import os
@@ -61,6 +62,8 @@ BOARDS = XIDS + ANY_XID + ["xid_drain", "ecc_double"] + ROWS
 DECOYS = {"xid_old": {"gpu_xid_hardware", "gpu_xid_application"},
           "row_remap_old": {"gpu_row_remap", "gpu_row_remap_pending", "gpu_row_remap_failed"},
           "loss_once": {"job_loss_not_finite", "job_loss_spike", "job_grad_norm"}}
+# A drop, as a job that reports says it of itself.
+REPORTED_DROPS = ["drop_tokens", "drop_mfu"]
 REGRESSIONS = ["regression_tensor", "regression_clock", "regression_memory", "regression_network"]
 KINDS = (STRAGGLERS + DROPS + ["hung", "idle_barrier"] + IDLE + XIDS + ANY_XID + ["ecc_double"] +
          ROWS + REPORTED + list(DECOYS) + REGRESSIONS[:1])
@@ -90,6 +93,7 @@ RULE_OF = {
     "xid_fatal": "gpu_xid_hardware", "xid_again": "gpu_xid_hardware",  # by its code: rule_of()
     "xid_drain": "gpu_xid_hardware",
     "miscount": "job_mfu_divergence", "regressed": "job_ofu_below_history",
+    "drop_tokens": "job_throughput_drop", "drop_mfu": "job_mfu_drop",
 }
 
 # What is true behind an alert of a rule, by the kinds of the truth. "slow": a GPU of
@@ -210,6 +214,11 @@ class Truth:
             if e.kind in BOARDS and (silence := self.silence_at(e)):
                 e.end = max(e.end, silence.end + 10 * MINUTE)
         self.add_claims(truth)
+        for e in [e for e in self.events if e.kind in DROPS and e.job in self.jobs]:
+            if "application" in self.jobs[e.job]:
+                for kind in REPORTED_DROPS:
+                    self.events.append(copy.copy(e))
+                    self.events[-1].kind = kind
         self.paused = self.read_pauses()
 
     def read_pauses(self):
@@ -233,7 +242,7 @@ class Truth:
         """
         minutes = sorted(m for m in self.paused.get(e.job, []) if begin - MINUTE < m < end)
         pauses = sum(m - MINUTE not in minutes for m in minutes)
-        edges = 2 * MINUTE + (WINDOW if e.kind in DROPS else 0)
+        edges = 2 * MINUTE + (WINDOW if e.kind in DROPS + REPORTED_DROPS else 0)
         return len(minutes) * MINUTE + pauses * edges
 
     def silence_at(self, e):
@@ -320,9 +329,9 @@ def in_reach(e, rule, truth):
         return truth.grown(e, "pcie_replays") >= 600 and lasts >= least + 30 * MINUTE
     if e.kind == "straggler_link":
         return truth.grown(e, "nvlink_errors") >= 300 and lasts >= least + 30 * MINUTE
-    if e.kind in DROPS:
+    if e.kind in DROPS + REPORTED_DROPS:
         return (job["gpus"] >= 4 and e.size <= .7 and before >= 50 * MINUTE and
-                lasts >= least + WINDOW)
+                lasts >= least + WINDOW + (REPORTS if e.kind in REPORTED_DROPS else 0))
     if e.kind in ("hung", "hang", "idle_barrier"):
         return lasts >= least + WINDOW and before >= 35 * MINUTE
     return lasts >= least
@@ -345,6 +354,8 @@ def latest(e, rule, truth):
         over = 2 * HOUR
     elif e.kind in REPORTED:
         over = REPORTS
+    elif e.kind in REPORTED_DROPS:
+        over = WINDOW + REPORTS  # the last full window, of reports that came
     else:
         over = WINDOW if e.kind in DROPS + STRAGGLERS + ["hung", "hang", "idle_barrier"] else 0
     news = 20 * MINUTE if e.kind in ("straggler_link", "straggler_stall") else 0
