@@ -240,8 +240,7 @@ void Engine::Hold(size_t r, const Round& round, size_t row, Member* m) {
   Fire(r, key, m, round);
 }
 
-// Whether there is an end to what is not known: it is known, or has not been for too long.
-bool Engine::IsKnown(Holds holds, Micros ts, Member* m) {
+bool Engine::Counts(Holds holds, Micros ts, Member* m) {
   if (holds == Holds::kNo) {
     if (m->unknown != 0) m->held += ts - m->unknown;  // a pause is no time in which it is gone
     m->unknown = m->no_data = 0;
@@ -257,7 +256,7 @@ bool Engine::IsKnown(Holds holds, Micros ts, Member* m) {
 }
 
 bool Engine::DoesNotHold(size_t r, uint64_t key, Member* m, Holds holds, Micros ts) {
-  if (!IsKnown(holds, ts, m)) return false;
+  if (!Counts(holds, ts, m)) return false;
   if (m->group.empty()) return true;
   const Alert& alert = alerts_.at(state_[r].groups.at(m->group).id);
   // What flaps stays for longer each time.

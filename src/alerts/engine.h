@@ -143,8 +143,10 @@ class Engine {
   static uint32_t HolderOf(const Rule& rule, const Subjects& subjects, size_t row);
   // What is told of a job ends with it: another holds the GPU now.
   bool ChangedHands(size_t rule, const Subjects& subjects, size_t row, Member* member);
+  // Whether what does not hold (kNo), pauses or is not known has been so for long enough to count;
+  // keeps the times of the latter two.
+  static bool Counts(Holds holds, Micros ts, Member* member);
   // True: it is over, and the member goes.
-  static bool IsKnown(Holds holds, Micros ts, Member* member);
   bool DoesNotHold(size_t rule, uint64_t key, Member* member, Holds holds, Micros ts);
   void Fire(size_t rule, uint64_t key, Member* member, const Round& round);
   Alert Begun(size_t rule, const Member& member, std::string_view id, std::string_view name) const;

@@ -524,9 +524,9 @@ def judge_event(e, known, truth, alerts, said, table, where):
     row["once"] += len(mine) <= 1
     ends = [a.until for a in mine or instead]
     last = max(mine or instead, key=lambda a: a.until or 1e18)
-    over, known = longest(e, rule, last), -1
-    while known < (paused := truth.pause(e, e.end, min(last.until or truth.end, over))):
-        over, known = longest(e, rule, last) + paused, paused
+    over, counted = longest(e, rule, last), -1
+    while counted < (paused := truth.pause(e, e.end, min(last.until or truth.end, over))):
+        over, counted = longest(e, rule, last) + paused, paused
     ok = all(ends) and last.until <= over or over > truth.end
     row["resolved"] += ok
     if DUMP and (first.fired > due or not ok or len(mine) > 1):
