@@ -238,8 +238,14 @@ Transaction::~Transaction() {
   // The caller asks for the fault of the statement that failed, not of the rollback that follows
   // it.
   const Fault fault = connection_->fault_;
-  const Status ignored = connection_->Execute("ROLLBACK");
-  connection_->fault_ = fault;
+  // An interrupt (Engine::InterruptBelow) may come while it runs, and then nothing has ended.
+  constexpr int kTries = 3;
+  for (int i = 0; i < kTries; ++i) {
+    const Status ignored = connection_->Execute("ROLLBACK");
+    if (connection_->fault_ != Fault::kInterrupted) break;
+  }
+  // Still in its transaction it serves nobody else: no lease gives back what was interrupted.
+  if (connection_->fault_ != Fault::kInterrupted) connection_->fault_ = fault;
 }
 
 Status Transaction::Commit() { return std::exchange(connection_, nullptr)->Execute("COMMIT"); }

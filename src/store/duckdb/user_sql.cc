@@ -288,10 +288,12 @@ StatusOr<QueryResult> RunUserSql(Connection* c, std::string_view sql, const Quer
   Status status;
   bool late = false;
   {
+    // Outside of the timer's life: begin and end of a transaction take no time, and an end that is
+    // interrupted leaves the connection in a transaction that is aborted.
+    FW_ASSIGN_OR_RETURN(const Transaction transaction, Transaction::Begin(c, /*read_only=*/true));
     Timer timer;
     FW_RETURN_IF_ERROR(timer.Start(c, limits.timeout));
     const auto run = [&]() -> Status {
-      FW_ASSIGN_OR_RETURN(const Transaction transaction, Transaction::Begin(c, /*read_only=*/true));
       FW_RETURN_IF_ERROR(CheckStatement(c, sql));
       return Fetch(c, sql, limits, &out);
     };
