@@ -53,11 +53,12 @@ void MakeTask(int fields, Task* task) {
 
 void Judge(const telemetry::DecodedScrape& scrape, const ingest::ResolvedEntity& device, Task* task,
            Target* target) {
-  ingest::Siblings siblings;
+  efficiency::Siblings siblings;
   siblings.Begin();
   for (const telemetry::DecodedRow& row : scrape.rows) {
     if (!telemetry::IsGpu(row.key->kind)) continue;
-    siblings.Note(row, row.key->kind == telemetry::EntityKind::kGpu, 1, 0, false);
+    siblings.Note(
+        ingest::SiblingOf(row, row.key->kind == telemetry::EntityKind::kGpu, 1, 0, false));
   }
   for (const telemetry::DecodedRow& row : scrape.rows) {
     if (!telemetry::IsGpu(row.key->kind) || row.slot >= target->judges.size()) continue;

@@ -13,6 +13,7 @@
 #include <string>
 
 #include "alerts/replay.h"
+#include "alerts/stored_rows.h"
 #include "base/time.h"
 #include "measure.h"
 #include "query/query.h"
@@ -31,7 +32,7 @@ void Run(const std::string& directory, store::Window window, int repeat) {
   double sum = 0;
   const double read = Least(repeat, CpuSeconds, [&] {
     rows = 0;
-    Check(store->VisitGpuRows(window, alerts::ReplayedColumns(), store::RowOrder::kAny,
+    Check(store->VisitGpuRows(window, alerts::StoredRows::Columns(), store::RowOrder::kAny,
                               [&](const store::GpuRows& r) {
                                 rows += r.count;
                                 for (const auto* column : r.values)

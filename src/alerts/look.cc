@@ -39,6 +39,44 @@ double Median(std::vector<T>* values) {
 // OFU while kernels run: pauses are of the duty cycle.
 double BusyOfu(double ofu, double duty) { return duty >= kLeastDuty ? ofu / duty : kNotKnown; }
 
+// The rules that find a value of a GPU wrong which is there all the same.
+struct Wrong {
+  uint32_t tensor = 0, sm_active = 0, duty = 0, power = 0, clock = 0;
+};
+const Wrong& WrongBy() {
+  static const Wrong wrong = [] {
+    Wrong out;
+    for (const efficiency::CounterRule& rule : efficiency::CounterRules()) {
+      using enum efficiency::CounterFault;
+      if (rule.fault == kMissing || rule.fault == kRenamed || rule.fault == kUndecided) continue;
+      const uint32_t bit = 1u << static_cast<unsigned>(rule.id);
+      const auto of = [&](std::string_view counter, uint32_t* mask) {
+        if (rule.counter.empty() || rule.counter == counter) *mask |= bit;
+      };
+      of("tensor_active", &out.tensor);
+      of("sm_active", &out.sm_active);
+      of("gpu_util", &out.duty);
+      of("power_w", &out.power);
+      of("sm_clock_mhz", &out.clock);
+    }
+    return out;
+  }();
+  return wrong;
+}
+
+// Nobody is accused by a counter that cannot be believed: its value is not known.
+void LeaveOutWrong(GpuNow* gpu) {
+  const uint32_t found = gpu->counters.found;
+  if (found == 0) return;
+  const Wrong& wrong = WrongBy();
+  if ((found & wrong.tensor) != 0) gpu->tensor_active = kNotKnown;
+  if ((found & wrong.sm_active) != 0) gpu->sm_active = kNotKnown;
+  if ((found & wrong.duty) != 0) gpu->gpu_util = kNotKnown;
+  if ((found & wrong.power) != 0) gpu->power_w = kNotKnown;
+  if ((found & wrong.clock) != 0) gpu->sm_clock_mhz = kNotKnown;
+  if ((found & (wrong.tensor | wrong.clock)) != 0) gpu->ofu = kNotKnown;
+}
+
 }  // namespace
 
 void Look::Growth::See(int64_t value) {
@@ -142,9 +180,11 @@ void Look::ReadGpus(Micros now, const QuantitySet& wanted) {
              ofus = wanted[static_cast<size_t>(Quantity::kGpuOfuToJob)];
   const Micros silent_after = memory_.silent_after();
   int32_t last = -1, last_set = 0;
-  memory_.live()->ForEachGpu(0, [&](const GpuNow& gpu) {
-    if (gpu.instance || gpu.ts == 0) return;
-    gpus_.push_back(gpu);
+  memory_.live()->ForEachGpu(0, [&](const GpuNow& stored) {
+    if (stored.instance || stored.ts == 0) return;
+    gpus_.push_back(stored);
+    GpuNow& gpu = gpus_.back();
+    LeaveOutWrong(&gpu);
     peers_of_.push_back(-1);
     const auto entity = static_cast<size_t>(gpu.entity);
     if (entity < node_of_.size() && node_of_[entity] >= 0) {

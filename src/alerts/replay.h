@@ -1,8 +1,8 @@
 // The rules over what is stored: rows go in order of time into a live state of its own, and rounds
 // are made of it as those of a running server are, by the same Look and Engine. So what a live run
 // decided and what the replay of what it stored decides is the same, within one interval, but for
-// what rows do not have: whether counters can be believed, and when a sample came (a late one is
-// seen at its own time).
+// what rows do not have: when a sample came (a late one is seen at its own time), and, of counters
+// that cannot be believed, values that were refused and names that nobody knows.
 #pragma once
 
 #include <memory>
@@ -58,9 +58,6 @@ class SaidFeed {
   size_t next_ = 0;
   Micros unread_;  // from here on nothing was read
 };
-
-// The columns of samples that a replay reads.
-absl::Span<const std::string_view> ReplayedColumns();
 
 // InvalidArgument: the window is empty or longer than kMaxReplay. Takes as long as reading its rows
 // and about as much again.

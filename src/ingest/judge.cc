@@ -14,8 +14,6 @@ using telemetry::DecodedRow;
 using telemetry::EntityKind;
 using telemetry::FieldId;
 
-constexpr double kUsesTensor = 0.02, kUnderLoad = 0.5;
-
 double CounterOr(const DecodedRow& row, FieldId field) {
   return row.present.Test(field) ? row.values[field] : CountersRow::kAbsent;
 }
@@ -44,40 +42,24 @@ constexpr BoardValue kBoardValues[] = {{CanonicalField::kPowerW, CountersRow::kP
                                        {CanonicalField::kGpuUtil, CountersRow::kDuty}};
 
 // A value that is refused is on the exporter's list all the same.
-bool IsListed(const DecodedRow& row, FieldId field) {
-  return row.present.Test(field) || IsBeyond(row, field);
+uint8_t ListedOf(const DecodedRow& row) {
+  uint8_t listed = 0;
+  for (const BoardValue& v : kBoardValues)
+    if (row.present.Test(v.field) || IsBeyond(row, v.field)) listed |= v.bit;
+  return listed;
 }
 
 }  // namespace
 
-uint8_t Siblings::MostHave(const DecodedRow& row) const {
-  uint8_t most = 0;
-  for (size_t k = 0; k < with_.size(); ++k) {
-    if (!IsListed(row, kBoardValues[k].field) && 2 * with_[k] > boards_)
-      most |= kBoardValues[k].bit;
-  }
-  return most;
-}
-
-void Siblings::Note(const DecodedRow& row, bool board, int32_t job_set, double last_tensor,
-                    bool doubted) {
-  if (board) {
-    ++boards_;
-    for (size_t k = 0; k < with_.size(); ++k) with_[k] += IsListed(row, kBoardValues[k].field);
-  }
-  if (!row.present.Test(CanonicalField::kTensorActive)) return;
-  ++with_tensor_;
-  if (job_set == 0 || jobs_known_ == kMaxJobs || doubted) return;
-  const double tensor = row.values[CanonicalField::kTensorActive];
-  if (tensor < kUsesTensor || tensor == last_tensor ||
-      !(CounterOr(row, CanonicalField::kGpuUtil) >= kUnderLoad) || UsesTensor(job_set))
-    return;
-  jobs_[jobs_known_++] = job_set;
-}
-
-bool Siblings::UsesTensor(int32_t job_set) const {
-  return job_set != 0 && std::find(jobs_.begin(), jobs_.begin() + jobs_known_, job_set) !=
-                             jobs_.begin() + jobs_known_;
+efficiency::Sibling SiblingOf(const DecodedRow& row, bool board, int32_t job_set,
+                              double last_tensor, bool doubted) {
+  return {.tensor = CounterOr(row, CanonicalField::kTensorActive),
+          .duty = CounterOr(row, CanonicalField::kGpuUtil),
+          .listed = ListedOf(row),
+          .board = board,
+          .job_set = job_set,
+          .last_tensor = last_tensor,
+          .doubted = doubted};
 }
 
 std::string_view LikeTensor::In(const telemetry::FieldRegistry& fields, const DecodedRow& row) {
@@ -96,8 +78,8 @@ std::string_view LikeTensor::In(const telemetry::FieldRegistry& fields, const De
   return "";
 }
 
-CountersRow CountersOf(const RowToStamp& in, const Stamp& stamp, const Siblings& siblings,
-                       bool like_tensor) {
+CountersRow CountersOf(const RowToStamp& in, const Stamp& stamp,
+                       const efficiency::Siblings& siblings, bool like_tensor) {
   const DecodedRow& row = in.row;
   const uint32_t flags = stamp.header.flags;
   const bool gpu = in.kind == EntityKind::kGpu;
@@ -135,10 +117,8 @@ CountersRow CountersOf(const RowToStamp& in, const Stamp& stamp, const Siblings&
   c.vendor = in.entity.device.vendor;
   c.tdp_w = in.entity.device.tdp_w;
   c.tensor_clock_max_mhz = in.entity.device.tensor_clock_max_mhz;
-  if (gpu) c.most_have = siblings.MostHave(row);
-  c.others_have_tensor = siblings.any_tensor() && std::isnan(c.tensor);
-  c.job_uses_tensor = c.tensor == 0 && siblings.UsesTensor(stamp.header.job_set);
   c.like_tensor = like_tensor;
+  TellOfSiblings(siblings, ListedOf(row), stamp.header.job_set, &c);
   return c;
 }
 

@@ -137,17 +137,19 @@ int32_t Registry::ModelId(std::string_view name) {
   return model->id;
 }
 
+Device DeviceOf(const ModelRecord& model) {
+  return {.model = model.id,
+          .tensor_clock_max_mhz = model.tensor_clock_max_mhz.value_or(0),
+          .sm_count = model.sm_count,
+          .tdp_w = model.tdp_w,
+          .half_rate = model.half_rate,
+          .vendor = VendorOf(model.name),
+          .has_profiling = HasProfiling(model.name)};
+}
+
 Device Registry::DeviceOf(int32_t model) const {
   const ModelRecord* const m = models_.Find(model);
-  if (m == nullptr) return {};
-  Device device{.model = model,
-                .tensor_clock_max_mhz = m->tensor_clock_max_mhz.value_or(0),
-                .sm_count = m->sm_count,
-                .tdp_w = m->tdp_w,
-                .half_rate = m->half_rate};
-  device.vendor = VendorOf(m->name);
-  device.has_profiling = HasProfiling(m->name);
-  return device;
+  return m == nullptr ? Device{} : ingest::DeviceOf(*m);
 }
 
 int32_t Registry::InstanceSms(int32_t model, std::string_view profile) const {

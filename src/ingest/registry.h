@@ -112,6 +112,9 @@ struct Device {
   bool has_profiling = true;  // false: its driver has no profiling counters
 };
 
+// What is known of the boards of a model.
+Device DeviceOf(const store::ModelRecord& model);
+
 struct ResolvedEntity {
   int32_t id = 0;
   int32_t parent = 0;  // GPU of a MIG instance

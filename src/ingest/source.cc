@@ -114,8 +114,8 @@ void Source::LinkInstances(const DecodedScrape& scrape) {
   for (const DecodedRow& row : scrape.rows) {
     Slot* const slot = SlotOf(row);
     if (slot == nullptr || !telemetry::IsGpu(slot->who.kind)) continue;
-    siblings_.Note(row, slot->who.kind == EntityKind::kGpu, slot->who.job_set, slot->state.last[0],
-                   slot->doubted);
+    siblings_.Note(SiblingOf(row, slot->who.kind == EntityKind::kGpu, slot->who.job_set,
+                             slot->state.last[0], slot->doubted));
     if (slot->who.kind != EntityKind::kGpuInstance) continue;
     if (slot->parent_slot < 0) {
       const auto parent = slot_of_entity_.find(slot->who.entity.parent);

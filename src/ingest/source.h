@@ -124,7 +124,7 @@ class Source {
   Resolver resolver_ FW_GUARDED_BY(mutex_);
   Delivery delivery_ FW_GUARDED_BY(mutex_);
   NarrowSeries narrow_ FW_GUARDED_BY(mutex_);
-  Siblings siblings_ FW_GUARDED_BY(mutex_);
+  efficiency::Siblings siblings_ FW_GUARDED_BY(mutex_);
   LikeTensor like_tensor_ FW_GUARDED_BY(mutex_);
   std::vector<Slot> slots_ FW_GUARDED_BY(mutex_);
   absl::flat_hash_map<int32_t, int32_t> slot_of_entity_ FW_GUARDED_BY(mutex_);

@@ -196,6 +196,7 @@ struct BoardError {
   int32_t xid = 0;             // 0 = none
   bool uncorrectable = false;  // a double-bit ECC error is counted
   int32_t remapped_rows = 0;
+  int32_t reset_at = 0;  // the GPU's next, until which the rows wait to be remapped
   bool remap_failed = false;
 };
 
@@ -242,6 +243,8 @@ class Activity {
   // Whether a host's exporter has the counter of XIDs in its list: every second one, with
   // incidents.
   static bool CountsXids(int32_t host) { return host % 2 == 0; }
+  // Likewise whether it says that a row waits for the reset that remaps it.
+  static bool SaysRemapPending(int32_t host) { return host / 2 % 2 == 0; }
   // What goes wrong with the numbers that a job reports; null = nothing.
   const PlantedIncident* ReportedWrong(int32_t job) const;
   // Where in planted() a job's own incident stands; -1 = it has none.

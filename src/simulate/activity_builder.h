@@ -173,6 +173,10 @@ class ActivityBuilder {
   bool PlantIdle(IncidentKind kind, const Candidate& c, Draws* draws);
   bool PlantBoard(IncidentKind kind, const Candidate& c, int32_t i, Draws* draws);
   bool PlantReported(IncidentKind kind, const Candidate& c, Draws* draws);
+  // activity_plant_whole.cc: what befalls a whole job, host or fleet.
+  bool PlantClock(IncidentKind kind, const Candidate& c, Draws* draws);
+  bool PlantRestart(const Candidate& c, Draws* draws);
+  void PlantFleetDrops();
   // When GPUs are held idle; false: the job has no room for it.
   bool IdleTime(IncidentKind kind, const Candidate& c, Draws* draws, int32_t* from,
                 int32_t* to) const;

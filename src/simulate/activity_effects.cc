@@ -230,7 +230,7 @@ void ActivityBuilder::HoldIdle(IncidentKind kind, int32_t job, int32_t from, int
       p->memory = memory;
     });
   };
-  if (kind == kIdleStartup) {
+  if (kind == kIdleStartup || kind == kRestart) {
     // An image is fetched and data are staged, then a process is there and prepares.
     const int32_t process = from + static_cast<int32_t>((to - from) * (.15 + .7 * draws.Unit()));
     hold(from, process, HeldMemory::kNone);

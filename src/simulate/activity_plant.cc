@@ -14,6 +14,7 @@ constexpr double kLeastOfu = .04;      // of a job that is at work
 constexpr double kLeastFactor = 1.02;  // of a straggler
 constexpr double kSlowestOwn = 1.05;   // a job with a slower GPU of its own has its straggler
 constexpr int32_t kLeastRun = 600;     // seconds of a run that counts
+constexpr int32_t kShortestRestart = 120, kLongestRestart = 600;
 constexpr int kNaturalRunsBefore = 6, kNaturalRunsAfter = 4;
 
 }  // namespace
@@ -98,6 +99,7 @@ void ActivityBuilder::PlantIncidents() {
   // Workflows first: nothing else may happen to their runs.
   PlantChanges();
   PlantRegressions();
+  PlantFleetDrops();
   std::vector<Candidate> all = Candidates();
   std::vector<Candidate> own;  // of the fleet's own demand
   std::vector<std::vector<Candidate>> made(kIncidentKinds);
@@ -123,7 +125,9 @@ void ActivityBuilder::PlantIncidents() {
     for (size_t k = 0; k < kIncidentKinds; ++k) {
       const auto kind = static_cast<IncidentKind>(k);
       const IncidentGroup group = GroupOf(kind);
-      if (group == IncidentGroup::kRegression || group == IncidentGroup::kChange) continue;
+      if (group == IncidentGroup::kRegression || group == IncidentGroup::kChange ||
+          group == IncidentGroup::kFleet)
+        continue;
       if (i >= planting_->asked[kind]) continue;
       if (i % 2 == 0 ? next(kind, i, own, &own_at[k]) : next(kind, i, made[k], &made_at[k]))
         continue;
@@ -158,6 +162,12 @@ bool ActivityBuilder::Plant(IncidentKind kind, const Candidate& c, int32_t i) {
       break;
     case IncidentGroup::kReported:
       planted = PlantReported(kind, c, &draws);
+      break;
+    case IncidentGroup::kClock:
+      planted = PlantClock(kind, c, &draws);
+      break;
+    case IncidentGroup::kPause:
+      planted = PlantRestart(c, &draws);
       break;
     default:
       planted = PlantIdle(kind, c, &draws);
@@ -279,6 +289,8 @@ bool ActivityBuilder::IdleTime(IncidentKind kind, const Candidate& c, Draws* dra
   } else if (kind == kHung) {
     n = job.gpus >= 2 ? length(1200, 8 * 3600) : 0;
     at_end = true;
+  } else if (kind == kRestart) {
+    n = length(kShortestRestart, kLongestRestart);
   } else if (kind == kIdleNoProcess) {
     n = length(1800, 6 * 3600);
     at_end = true;
@@ -291,7 +303,7 @@ bool ActivityBuilder::IdleTime(IncidentKind kind, const Candidate& c, Draws* dra
   if (n == 0) return false;
   if (at_end) *from = *to - n;
   const auto busy = [&](int32_t t) { return PhaseOf(c.job, t).kind == PhaseKind::kBusy; };
-  if (kind == kIdleBarrier || kind == kIdleNoWork) {
+  if (kind == kIdleBarrier || kind == kIdleNoWork || kind == kRestart) {
     *from = info.from + static_cast<int32_t>((window - n) * place);
     *to = *from + n;
   }
@@ -365,6 +377,7 @@ bool ActivityBuilder::PlantBoard(IncidentKind kind, const Candidate& c, int32_t 
   if (kind == kRowRemap || kind == kRowRemapOld)
     error.remapped_rows = 1 + static_cast<int32_t>(draws->Below(4));
   error.remap_failed = kind == kRowRemapFailed;
+  if (kind == kRowRemap) error.reset_at = info.to;  // as the job ends
   // The code of a natural event would be taken for it, and a second one of its own.
   for (const XidEvent& x : plan_.xids)
     if (x.gpu == error.gpu) return false;
@@ -385,6 +398,10 @@ bool ActivityBuilder::PlantBoard(IncidentKind kind, const Candidate& c, int32_t 
                            told,
                            static_cast<double>(error.xid),
                            {lane}});
+  }
+  if (kind == kRowRemap && Activity::SaysRemapPending(a_.HostOf(lane))) {
+    a_.planted_.back().to = error.reset_at;
+    a_.planted_.back().sign = "pending";
   }
   return true;
 }
@@ -618,7 +635,8 @@ void ActivityBuilder::FinishPlanted() {
     }
     TruthEvent e{TruthKind::kPlanted, p.from, p.to, p.job, p.workflow};
     if (p.lanes.size() == 1) e.gpu = a_.GpuOf(p.lanes.front());
-    if (group == IncidentGroup::kStraggler || group == IncidentGroup::kBoard)
+    if (group == IncidentGroup::kStraggler || group == IncidentGroup::kBoard ||
+        p.kind == IncidentKind::kPowerBrake)
       e.host = a_.HostOf(p.lanes.front());
     e.size = p.size;
     e.planted = static_cast<int32_t>(i);

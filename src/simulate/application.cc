@@ -116,6 +116,9 @@ class Walk {
     while (at_ < pieces_.size() && !(pieces_[at_].hz > 0)) ++at_;
     now_ = begun_ = last_ = at_ < pieces_.size() ? pieces_[at_].from : 0;
     step_ = a.first_step;
+    const int32_t planted = m.activity->PlantedIn(a.job);
+    if (planted >= 0 && m.activity->planted()[planted].kind == IncidentKind::kRestart)
+      restart_ = &m.activity->planted()[planted];
   }
 
   // The next sample; none at the end of the job.
@@ -125,6 +128,12 @@ class Walk {
     while (at_ < pieces_.size()) {
       const Piece& p = pieces_[at_];
       now_ = std::max(now_, p.from);
+      if (p.silent && restart_ != nullptr && p.from < restart_->to && p.to > restart_->from) {
+        Restart();
+        work = static_cast<double>(a_.log_every) * a_.step_cycles;
+        continue;
+      }
+      if (p.hz > 0) rate_ = p.hz;
       const double possible = (p.to - now_) * p.hz;
       if (p.hz > 0 && possible >= work) {
         now_ += work / p.hz;
@@ -146,6 +155,18 @@ class Walk {
   }
 
  private:
+  // Another process goes on where the last checkpoint was: what was done since is done again, and
+  // its clock begins with its first step.
+  void Restart() {
+    const double lost = restart_->size * rate_ / a_.step_cycles;
+    const auto steps =
+        static_cast<int64_t>(lost / static_cast<double>(a_.log_every)) * a_.log_every;
+    step_ = std::max(a_.first_step, step_ - steps);
+    now_ = begun_ = last_ = restart_->to;
+    restart_ = nullptr;
+    ++at_;
+  }
+
   void Write(ApplicationSample* out) {
     const telemetry::ApplicationClaim& c = a_.claim;
     const uint64_t h =
@@ -218,7 +239,9 @@ class Walk {
   size_t at_ = 0;
   double now_ = 0, begun_ = 0, last_ = 0;
   int64_t step_ = 0;
-  bool spoilt_ = false;  // by what happens once
+  bool spoilt_ = false;                       // by what happens once
+  const PlantedIncident* restart_ = nullptr;  // that is to come
+  double rate_ = 0;                           // of the last piece with work
 };
 
 }  // namespace

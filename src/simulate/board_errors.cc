@@ -36,6 +36,8 @@ void AddBoardErrors(const Fleet::Model& m, int32_t gpu, int32_t t, Values* out) 
       v[kEccDbe] += e.uncorrectable ? 1 : 0;
       v[kUncorrectableRows] += e.remapped_rows;
       v[kRowRemapFailure] |= e.remap_failed ? 1 : 0;
+      const bool waits = t < e.reset_at && !Rebooted(m, m.activity->HostOf(gpu), e.at, t);
+      if (waits && v[kRowRemapPending] >= 0) v[kRowRemapPending] = 1;
     }
   }
 }

@@ -350,6 +350,7 @@ void ReadLane(const Fleet::Model& m, int32_t lane, int32_t t, int32_t window, Va
   if (m.options.fields > 20 || m.planting.any()) ReadMore(m, at, &v);
   v[kLinkErrors] = v[kLinkRecoveries] = v[kEccDbe] = 0;
   v[kUncorrectableRows] = v[kRowRemapFailure] = 0;
+  v[kRowRemapPending] = Activity::SaysRemapPending(activity.HostOf(lane)) ? 0 : -1;
   if (!m.planting.any()) return;
   Vary(m, at, &v);
   CountErrors(m, lane, gpu, t, &v);
@@ -577,6 +578,7 @@ char* WriteField(const FieldDef& f, int8_t index, const Scratch& s, int host,
     if (blank && !l.sentinel) continue;
     if (l.lie != CounterLie::kNone && !HasUnder(l.lie, f)) continue;
     const std::string_view labels(s.labels.data() + l.labels, l.size);
+    if (f.value == kRowRemapPending && s.values[l.values][kRowRemapPending] < 0) continue;
     if (f.value == kXidCount) {
       if (s.values[l.values][kXidCount] == 0) continue;
       p = WriteParts(p, f.name, "{xid=\"", s.values[l.values][kXid], "\",", labels.substr(1),

@@ -252,6 +252,14 @@ constexpr FieldDef kXidCountField = {"DCGM_EXP_XID_ERRORS_TOTAL",
                                      Format::kInteger,
                                      Scope::kWholeGpu};
 
+// On no line of a host whose exporter does not have it in its list.
+constexpr FieldDef kRemapPendingField = {"DCGM_FI_DEV_ROW_REMAP_PENDING",
+                                         "Whether remapping of rows is pending.",
+                                         "gauge",
+                                         kRowRemapPending,
+                                         Format::kInteger,
+                                         Scope::kWholeGpu};
+
 // The first 20, and those of the others that tell incidents apart.
 const std::vector<FieldDef>& IncidentFields() {
   static const std::vector<FieldDef> fields = [] {
@@ -265,6 +273,7 @@ const std::vector<FieldDef>& IncidentFields() {
       if (wanted) out.push_back(f);
     }
     out.push_back(kXidCountField);
+    out.push_back(kRemapPendingField);
     return out;
   }();
   return fields;

@@ -64,6 +64,7 @@ enum Value : uint8_t {
   kUncorrectableRows,
   kRowRemapFailure,
   kXidCount,
+  kRowRemapPending,  // -1 = the exporter does not say it
   kValueCount,
 };
 using Values = std::array<int64_t, kValueCount>;

@@ -12,70 +12,96 @@ namespace flopwatch::simulate {
 namespace {
 
 struct KindRow {
+  IncidentGroup group;
   std::string_view name, short_name, about;
 };
 
 constexpr KindRow kKinds[] = {
-    {"straggler_clock", "clock",
+    {IncidentGroup::kStraggler, "straggler_clock", "clock",
      "one GPU of a synchronous job runs at a lower clock, no cause told"},
-    {"straggler_power_cap", "power_cap", "one GPU has a lower power limit and runs at it"},
-    {"straggler_thermal", "thermal", "one GPU is hot and slowed down for it"},
-    {"straggler_stall", "stall", "one GPU waits for retries (PCIe, ECC) at full clock"},
-    {"straggler_link", "link", "NVLinks of one GPU have errors or a fraction of their bandwidth"},
-    {"straggler_host", "host", "all GPUs of one host are late with every step"},
-    {"regression_tensor", "tensor", "runs of a workflow do less tensor work from one on"},
-    {"regression_clock", "clock", "... run at a lower clock"},
-    {"regression_duty", "duty", "... wait for data: the duty cycle falls"},
-    {"regression_memory", "memory", "... are bound by device memory"},
-    {"regression_network", "network", "... spend their time in communication"},
-    {"drop_tensor", "tensor", "a run does less tensor work from some moment on"},
-    {"drop_clock", "clock", "... runs at a lower clock"},
-    {"drop_duty", "duty", "... waits for data"},
-    {"drop_memory", "memory", "... is bound by device memory"},
-    {"drop_network", "network", "... spends its time in communication"},
-    {"change_gpus", "gpus", "a workflow changes its number of GPUs: no regression"},
-    {"change_model", "model", "a workflow changes its model: no regression"},
-    {"change_precision", "precision", "a workflow changes its precision: no regression"},
-    {"idle_no_process", "no_process", "a job holds GPUs and no process runs on them"},
-    {"idle_no_work", "no_work", "a process holds memory and does nothing"},
-    {"idle_startup", "startup", "a job takes long until its work begins"},
-    {"idle_barrier", "barrier", "a job waits in a collective, then goes on"},
-    {"hung", "hung", "a job waits in a collective until it ends"},
-    {"idle_after_last_output", "after_last_output", "a job's work is done, and it holds on"},
-    {"idle_unused_gpu", "unused_gpu", "some GPUs of a job are never touched"},
-    {"xid_application", "application", "a GPU tells XID 13, 31, 43 or 45"},
-    {"xid_memory", "memory", "... 48, 63, 64, 94 or 95, with uncorrectable errors for 48 and 95"},
-    {"xid_link", "link", "... 74"},
-    {"xid_bus", "bus", "... 79"},
-    {"xid_gsp", "gsp", "... 119 or 120"},
-    {"ecc_double", "ecc_double", "a GPU counts an uncorrectable memory error, without an XID"},
-    {"row_remap", "row_remap", "... remaps rows of its memory, without an XID"},
-    {"row_remap_failed", "row_remap_failed", "... cannot remap a row of its memory"},
-    {"xid_fatal", "fatal", "a job ends as one of its GPUs tells an XID, of any sort"},
-    {"xid_again", "again", "a GPU tells the same XID three times, half an hour and more apart"},
-    {"xid_old", "old", "a GPU shows a code of before the simulated time: no news"},
-    {"row_remap_old", "row_remap_old", "a GPU remapped rows before the simulated time: no news"},
-    {"loss_not_finite", "not_finite", "a job reports a loss that is NaN or infinite, for long"},
-    {"loss_spike", "spike", "... a loss far above its own, for minutes"},
-    {"grad_norm", "grad_norm", "... gradients of many times their norm, for minutes"},
-    {"loss_once", "once", "... one loss that is NaN or far off, alone: no harm"},
+    {IncidentGroup::kStraggler, "straggler_power_cap", "power_cap",
+     "one GPU has a lower power limit and runs at it"},
+    {IncidentGroup::kStraggler, "straggler_thermal", "thermal",
+     "one GPU is hot and slowed down for it"},
+    {IncidentGroup::kStraggler, "straggler_stall", "stall",
+     "one GPU waits for retries (PCIe, ECC) at full clock"},
+    {IncidentGroup::kStraggler, "straggler_link", "link",
+     "NVLinks of one GPU have errors or a fraction of their bandwidth"},
+    {IncidentGroup::kStraggler, "straggler_host", "host",
+     "all GPUs of one host are late with every step"},
+    {IncidentGroup::kRegression, "regression_tensor", "tensor",
+     "runs of a workflow do less tensor work from one on"},
+    {IncidentGroup::kRegression, "regression_clock", "clock", "... run at a lower clock"},
+    {IncidentGroup::kRegression, "regression_duty", "duty",
+     "... wait for data: the duty cycle falls"},
+    {IncidentGroup::kRegression, "regression_memory", "memory", "... are bound by device memory"},
+    {IncidentGroup::kRegression, "regression_network", "network",
+     "... spend their time in communication"},
+    {IncidentGroup::kDrop, "drop_tensor", "tensor",
+     "a run does less tensor work from some moment on"},
+    {IncidentGroup::kDrop, "drop_clock", "clock", "... runs at a lower clock"},
+    {IncidentGroup::kDrop, "drop_duty", "duty", "... waits for data"},
+    {IncidentGroup::kDrop, "drop_memory", "memory", "... is bound by device memory"},
+    {IncidentGroup::kDrop, "drop_network", "network", "... spends its time in communication"},
+    {IncidentGroup::kChange, "change_gpus", "gpus",
+     "a workflow changes its number of GPUs: no regression"},
+    {IncidentGroup::kChange, "change_model", "model",
+     "a workflow changes its model: no regression"},
+    {IncidentGroup::kChange, "change_precision", "precision",
+     "a workflow changes its precision: no regression"},
+    {IncidentGroup::kIdle, "idle_no_process", "no_process",
+     "a job holds GPUs and no process runs on them"},
+    {IncidentGroup::kIdle, "idle_no_work", "no_work", "a process holds memory and does nothing"},
+    {IncidentGroup::kIdle, "idle_startup", "startup", "a job takes long until its work begins"},
+    {IncidentGroup::kIdle, "idle_barrier", "barrier", "a job waits in a collective, then goes on"},
+    {IncidentGroup::kIdle, "hung", "hung", "a job waits in a collective until it ends"},
+    {IncidentGroup::kIdle, "idle_after_last_output", "after_last_output",
+     "a job's work is done, and it holds on"},
+    {IncidentGroup::kIdle, "idle_unused_gpu", "unused_gpu", "some GPUs of a job are never touched"},
+    {IncidentGroup::kBoard, "xid_application", "application", "a GPU tells XID 13, 31, 43 or 45"},
+    {IncidentGroup::kBoard, "xid_memory", "memory",
+     "... 48, 63, 64, 94 or 95, with uncorrectable errors for 48 and 95"},
+    {IncidentGroup::kBoard, "xid_link", "link", "... 74"},
+    {IncidentGroup::kBoard, "xid_bus", "bus", "... 79"},
+    {IncidentGroup::kBoard, "xid_gsp", "gsp", "... 119 or 120"},
+    {IncidentGroup::kBoard, "ecc_double", "ecc_double",
+     "a GPU counts an uncorrectable memory error, without an XID"},
+    {IncidentGroup::kBoard, "row_remap", "row_remap",
+     "... remaps rows of its memory, without an XID"},
+    {IncidentGroup::kBoard, "row_remap_failed", "row_remap_failed",
+     "... cannot remap a row of its memory"},
+    {IncidentGroup::kBoard, "xid_fatal", "fatal",
+     "a job ends as one of its GPUs tells an XID, of any sort"},
+    {IncidentGroup::kBoard, "xid_again", "again",
+     "a GPU tells the same XID three times, half an hour and more apart"},
+    {IncidentGroup::kBoard, "xid_old", "old",
+     "a GPU shows a code of before the simulated time: no news"},
+    {IncidentGroup::kBoard, "row_remap_old", "row_remap_old",
+     "a GPU remapped rows before the simulated time: no news"},
+    {IncidentGroup::kReported, "loss_not_finite", "not_finite",
+     "a job reports a loss that is NaN or infinite, for long"},
+    {IncidentGroup::kReported, "loss_spike", "spike", "... a loss far above its own, for minutes"},
+    {IncidentGroup::kReported, "grad_norm", "grad_norm",
+     "... gradients of many times their norm, for minutes"},
+    {IncidentGroup::kReported, "loss_once", "once",
+     "... one loss that is NaN or far off, alone: no harm"},
+    {IncidentGroup::kClock, "clock_stuck", "stuck",
+     "a job's clocks stand at half of what they should be, from its begin"},
+    {IncidentGroup::kClock, "power_brake", "power_brake",
+     "the supplies of a host hold the clocks of its GPUs down for a while"},
+    {IncidentGroup::kPause, "restart", "restart",
+     "a job's processes end, and go on from a checkpoint: no harm"},
+    {IncidentGroup::kFleet, "fleet_drop", "fleet_drop",
+     "all that trains waits for data at once, for hours"},
 };
 static_assert(std::size(kKinds) == kIncidentKinds);
-static_assert(static_cast<size_t>(IncidentKind::kLossOnce) + 1 == kIncidentKinds);
+static_assert(static_cast<size_t>(IncidentKind::kFleetDrop) + 1 == kIncidentKinds);
 
 const KindRow& RowOf(IncidentKind kind) { return kKinds[static_cast<size_t>(kind)]; }
 
 }  // namespace
 
-IncidentGroup GroupOf(IncidentKind kind) {
-  if (kind < IncidentKind::kRegressionTensor) return IncidentGroup::kStraggler;
-  if (kind < IncidentKind::kDropTensor) return IncidentGroup::kRegression;
-  if (kind < IncidentKind::kChangeGpus) return IncidentGroup::kDrop;
-  if (kind < IncidentKind::kIdleNoProcess) return IncidentGroup::kChange;
-  if (kind < IncidentKind::kXidApplication) return IncidentGroup::kIdle;
-  if (kind < IncidentKind::kLossNotFinite) return IncidentGroup::kBoard;
-  return IncidentGroup::kReported;
-}
+IncidentGroup GroupOf(IncidentKind kind) { return RowOf(kind).group; }
 
 Family FamilyOf(IncidentKind kind) {
   const IncidentKind first = GroupOf(kind) == IncidentGroup::kDrop

@@ -62,8 +62,15 @@ enum class IncidentKind : uint8_t {
   kLossSpike,
   kGradNorm,
   kLossOnce,
+  // The clock of a whole job, or of all of a host's GPUs, is held low.
+  kClockStuck,
+  kPowerBrake,
+  // A job's processes end and are started again: a pause, and nothing is wrong with it.
+  kRestart,
+  // All that trains waits at once, as for a file system.
+  kFleetDrop,
 };
-inline constexpr size_t kIncidentKinds = 42;
+inline constexpr size_t kIncidentKinds = 46;
 
 enum class IncidentGroup : uint8_t {
   kStraggler,
@@ -72,7 +79,10 @@ enum class IncidentGroup : uint8_t {
   kChange,
   kIdle,
   kBoard,
-  kReported
+  kReported,
+  kClock,
+  kPause,
+  kFleet
 };
 IncidentGroup GroupOf(IncidentKind kind);
 // The counters by which a loss shows: of regressions and drops alone.

@@ -50,8 +50,8 @@ class Planter {
         const IncidentGroup group = GroupOf(kind);
         if (group == IncidentGroup::kRegression || group == IncidentGroup::kChange)
           AddRecurring(kind, i);
-        else if (group == IncidentGroup::kBoard)
-          continue;                         // any job will do
+        else if (group == IncidentGroup::kBoard || group == IncidentGroup::kFleet)
+          continue;                         // any job will do, or all of them
         else if (room_[kind] * 4 <= i * 5)  // some of them meet something else
           room_[kind] += AddHost(kind);
       }

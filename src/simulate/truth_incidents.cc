@@ -195,7 +195,9 @@ void TellPlanted(const Fleet::Model& m, int32_t index, EventTruth* out) {
   const IncidentGroup group = GroupOf(p.kind);
   if (group == IncidentGroup::kRegression || group == IncidentGroup::kChange)
     out->entity = m.demand->workflows()[p.workflow].name;
-  else if (p.kind == IncidentKind::kStragglerHost)
+  else if (group == IncidentGroup::kFleet)
+    out->entity = "fleet";
+  else if (p.kind == IncidentKind::kStragglerHost || p.kind == IncidentKind::kPowerBrake)
     out->entity = out->node;
   else
     out->entity = out->gpus.size() == 1 &&

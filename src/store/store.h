@@ -247,7 +247,7 @@ enum class RowOrder : uint8_t {
   kByGpu,  // hour by hour; within one GPU by GPU, and of a GPU by time: sorted, some ten times as
            // slow
 };
-inline constexpr size_t kMaxVisitedColumns = 24;
+inline constexpr size_t kMaxVisitedColumns = 32;
 
 inline constexpr size_t kMaxSqlBytes = 64 * 1024;  // of a query's text
 

@@ -12,7 +12,8 @@ The table has all that were planted, those in reach, and of these how many were 
 time, told once, and resolved in time.
 
   alerts.py [GPUS [HOURS [PRESET,PRESET [SEED,SEED|FIRST-LAST]]]]
-  FLOPWATCH_TEST_PLANTED=N: so many of each kind (4); FLOPWATCH_TEST_RULES=FILE: rules beside the
+  FLOPWATCH_TEST_PLANTED=N: so many of each kind (4); FLOPWATCH_TEST_LIES=N: and counters that lie,
+  on N hosts for each kind, in every second fleet (0); FLOPWATCH_TEST_RULES=FILE: rules beside the
   shipped ones; FLOPWATCH_TEST_DUMP=1: each that was missed, and each that was false;
   FLOPWATCH_TEST_KEEP=DIR: fleets are kept there, and those that are there are read again
 """
@@ -34,6 +35,7 @@ HOURS = int(sys.argv[2]) if len(sys.argv) > 2 else 24
 PRESETS = sys.argv[3].split(",") if len(sys.argv) > 3 else ["llm"]
 SEEDS = sys.argv[4] if len(sys.argv) > 4 else "101"
 PLANTED = int(os.environ.get("FLOPWATCH_TEST_PLANTED", "4"))
+LIES = int(os.environ.get("FLOPWATCH_TEST_LIES", "0"))
 OWN = os.environ.get("FLOPWATCH_TEST_RULES")
 KEEP = os.environ.get("FLOPWATCH_TEST_KEEP")
 DUMP = os.environ.get("FLOPWATCH_TEST_DUMP")
@@ -57,17 +59,27 @@ REPORTED = ["loss_not_finite", "loss_spike", "grad_norm"]
 ANY_XID = ["xid_fatal", "xid_again"]
 APPLICATION_CODES = {13, 31, 43, 45}
 ROWS = ["row_remap", "row_remap_failed"]
+CLOCKS = ["clock_stuck", "power_brake"]
 OF_A_JOB = ["xid_application", "xid_fatal"]  # an alert that does not name the job is none
 BOARDS = XIDS + ANY_XID + ["xid_drain", "ecc_double"] + ROWS
-DECOYS = {"xid_old": {"gpu_xid_hardware", "gpu_xid_application"},
+# Of a workflow: each of its later jobs is one.
+CHANGES = ["change_gpus", "change_model", "change_precision"]
+OF_TRAINING = {"job_ofu_drop", "job_duty_drop", "job_throughput_drop", "job_mfu_drop", "job_hung",
+               "job_no_progress", "job_mfu_divergence", "job_ofu_below_history", "gpu_idle_held",
+               "job_loss_not_finite", "job_loss_spike", "job_grad_norm"}
+DECOYS = {kind: OF_TRAINING for kind in ["restart"] + CHANGES} | {
+          "xid_old": {"gpu_xid_hardware", "gpu_xid_application"},
           "row_remap_old": {"gpu_row_remap", "gpu_row_remap_pending", "gpu_row_remap_failed"},
           "loss_once": {"job_loss_not_finite", "job_loss_spike", "job_grad_norm"}}
 # A drop, as a job that reports says it of itself.
 REPORTED_DROPS = ["drop_tokens", "drop_mfu"]
 REGRESSIONS = ["regression_tensor", "regression_clock", "regression_memory", "regression_network"]
 KINDS = (STRAGGLERS + DROPS + ["hung", "idle_barrier"] + IDLE + XIDS + ANY_XID + ["ecc_double"] +
-         ROWS + REPORTED + list(DECOYS) + REGRESSIONS[:1])
+         ROWS + REPORTED + list(DECOYS) + REGRESSIONS[:1] + CLOCKS)
+LIE_KINDS = ["tensor_dead", "profiling_dead", "tensor_frozen", "power_dead", "duty_dead",
+             "duty_stuck", "power_missing", "clock_missing", "exporter_frozen"]
 # Of kinds of which few are in reach of a rule more are asked for, and large ones alone.
+ONCE = ["fleet_drop"]  # in every second fleet: its jobs have nothing else then
 TIMES = {kind: 3 for kind in DROPS} | {REGRESSIONS[0]: 10} | \
     {kind: 5 for kind in REPORTED + ["loss_once"]} | \
     {kind: 2 for kind in ["straggler_clock", "straggler_power_cap", "straggler_host"]}
@@ -94,23 +106,28 @@ RULE_OF = {
     "xid_drain": "gpu_xid_hardware",
     "miscount": "job_mfu_divergence", "regressed": "job_ofu_below_history",
     "drop_tokens": "job_throughput_drop", "drop_mfu": "job_mfu_drop",
+    "clock_stuck": "gpu_clock_low", "power_brake": "gpu_power_brake",
+    "row_remap_pending": "gpu_row_remap_pending", "fleet_drop": "fleet_ofu_drop",
+    "counter_lie": "gpu_counter_fault",
 }
 
+# What makes a job worse than it was.
+WORSE = set(DROPS) | set(STRAGGLERS) | {"throttle", "slow", "fleet_drop", "power_brake"}
 # What is true behind an alert of a rule, by the kinds of the truth. "slow": a GPU of
 # jobs[].gpus_slow that is slower than its peers by a twentieth; "idle": of jobs[].idle.
 TRUE_OF = {
     "gpu_straggler": {"straggler_clock", "straggler_power_cap", "straggler_thermal", "throttle",
                       "slow"},
     "gpu_clock_low": {"straggler_clock", "straggler_power_cap", "straggler_thermal", "throttle",
-                      "drop_clock", "regression", "regression_clock", "slow"},
+                      "drop_clock", "regression", "regression_clock", "slow", "clock_stuck"},
     "gpu_thermal_throttle": {"straggler_thermal", "throttle"},
     "gpu_pcie_replays": {"straggler_stall"}, "gpu_nvlink_errors": {"straggler_link"},
     "node_straggler": {"straggler_host"},
-    "job_ofu_drop": set(DROPS) | set(STRAGGLERS) | {"throttle", "slow"},
-    "job_duty_drop": set(DROPS) | set(STRAGGLERS) | {"throttle", "slow"},
+    "job_ofu_drop": WORSE,
+    "job_duty_drop": WORSE,
     # What jobs say of themselves follows what their GPUs do.
-    "job_throughput_drop": set(DROPS) | set(STRAGGLERS) | {"throttle", "slow", "idle", "spin"},
-    "job_mfu_drop": set(DROPS) | set(STRAGGLERS) | {"throttle", "slow", "idle", "spin"},
+    "job_throughput_drop": WORSE | {"idle", "spin"},
+    "job_mfu_drop": WORSE | {"idle", "spin"},
     "job_no_progress": set(IDLE) | {"idle_startup", "idle_gpus", "idle", "hung", "hang",
                                     "idle_barrier", "spin"},
     "job_loss_not_finite": {"loss_not_finite"}, "job_loss_spike": {"loss_spike"},
@@ -118,14 +135,18 @@ TRUE_OF = {
     "job_hung": {"hung", "hang", "idle_barrier", "spin"},
     "gpu_idle_held": set(IDLE) | {"idle_gpus", "idle"},
     "job_mfu_divergence": {"miscount", "overstated"},
-    "job_ofu_below_history": {"regressed", "slow"} | set(DROPS) | set(STRAGGLERS) | {"throttle"},
+    "job_ofu_below_history": WORSE | {"regressed", "clock_stuck"},
     "node_silent": {"node_silent", "node_down", "gpu_swap"},
     "gpu_silent": {"gpu_swap"},
     "gpu_xid_hardware": {"xid_drain", "xid_memory", "xid_link", "xid_bus", "xid_gsp"} |
                         set(ANY_XID),
     "gpu_xid_application": {"xid_application", "xid_drain"} | set(ANY_XID),
     "gpu_ecc": {"ecc_double", "xid_memory"},
-    "gpu_row_remap": {"row_remap"}, "gpu_row_remap_failed": {"row_remap_failed"},
+    "gpu_row_remap": {"row_remap", "row_remap_pending"},
+    "gpu_row_remap_failed": {"row_remap_failed"},
+    "gpu_row_remap_pending": {"row_remap", "row_remap_pending"},
+    "gpu_power_brake": {"power_brake"}, "fleet_ofu_drop": {"fleet_drop"},
+    "gpu_counter_fault": {"counter_lie", "no_tensor"},
 }
 
 
@@ -151,14 +172,16 @@ class Event:
         self.kind, self.size = e["kind"], e.get("size") or 0
         self.planted = e.get("planted", False)
         self.begin, self.end = seconds(e["start"]), seconds(e["end"]) if e["end"] else end_of_all
-        if self.kind == "row_remap_failed":
-            self.end = end_of_all  # nobody replaces a board in these fleets
+        self.sign = e.get("sign")
+        if self.kind == "row_remap" and self.sign == "pending":
+            self.kind = "row_remap_pending"  # until its reset, which the exporter tells of
+        if self.kind in ("row_remap_failed", "counter_lie"):
+            self.end = end_of_all  # nobody replaces a board in these fleets, or mends an exporter
         elif self.kind in BOARDS:
             self.end = self.begin + 10 * MINUTE  # a moment; for so long the code is new
         self.job, self.node = e.get("job"), e.get("node")
         self.gpus = set(e.get("gpus") or
                         ([e["entity"]] if e["entity"].startswith("GPU-") else []))
-        self.sign = e.get("sign")
 
     def __str__(self):
         return (f"{self.kind} {self.size:.3g} {self.sign or ''} of {self.job or self.node} for "
@@ -201,6 +224,12 @@ class Truth:
         for r in last:
             if r["begin"] < self.end - 120:
                 self.events.append(Event(named(r, self.end), self.end))
+        for e in [e for e in truth["events"] if e["kind"] in CHANGES]:
+            for job in truth["jobs"]:
+                if job["workflow"] == e["entity"] and seconds(job["start"]) >= seconds(e["start"]):
+                    whole = {"start": job["start"], "end": job["end"]}
+                    self.events.append(self.part(job, whole, e["kind"], None, e["size"]))
+        self.events = [e for e in self.events if e.kind not in CHANGES or not e.planted]
         for job in truth["jobs"]:
             for slow in job.get("gpus_slow", []):
                 if slow["factor"] >= 1.05 and not slow["planted"]:
@@ -220,6 +249,11 @@ class Truth:
                     self.events.append(copy.copy(e))
                     self.events[-1].kind = kind
         self.paused = self.read_pauses()
+        # The simulator's faults of the telemetry have no events: GPUs without a tensor counter.
+        for r in ask(data, "SELECT gpu, any_value(node) AS node, epoch(min(ts)) AS begin FROM "
+                     "samples GROUP BY 1 HAVING count(*) > 50 AND count(tensor_active) = 0"):
+            self.events.append(Event({"kind": "no_tensor", "entity": r["gpu"], "node": r["node"],
+                                      "start": at(r["begin"]), "end": None}, self.end))
 
     def read_pauses(self):
         """Minutes in which a job with a drop or a straggler pauses, as for a checkpoint: by the
@@ -291,6 +325,26 @@ class Truth:
                    f"to_timestamp({e.end})")
         return (rows[0]["n"] or 0) / max((e.end - e.begin) / 3600, .1)
 
+    def clock(self, e):
+        """Its GPUs' clock over the model's highest, which is OFU over tensor activity, and how busy
+        they are: by the samples, the truth has the part of what the clock would be."""
+        gpus = ",".join(f"'{gpu}'" for gpu in e.gpus)
+        rows = ask(self.data, "SELECT median(ofu / tensor_active) AS share, "
+                   "quantile_cont(gpu_util, 0.1) AS duty, median(tensor_active) AS tensor FROM "
+                   f"samples WHERE gpu IN ({gpus}) AND tensor_active > 0.005 AND ts BETWEEN "
+                   f"to_timestamp({e.begin}) AND to_timestamp({e.end})")
+        return rows[0]
+
+    def fleet_fell(self, e):
+        """OFU x time in it, and usually in five minutes before it, of which there are so many."""
+        rows = ask(self.data,
+                   "SELECT avg(ofu) FILTER (bin >= 0) AS during, "
+                   "median(ofu) FILTER (bin < -1800) AS before, "
+                   "count(*) FILTER (bin < -1800) AS windows FROM (SELECT "
+                   f"floor((epoch(ts) - {e.begin}) / 300) * 300 AS bin, sum(ofu_s) AS ofu "
+                   f"FROM job_minutes WHERE epoch(ts) < {e.end} GROUP BY 1)")
+        return rows[0]
+
     def interval(self, e):
         node = e.node or ""
         cluster = self.jobs[e.job]["cluster"] if e.job in self.jobs else node.split("-")[0]
@@ -313,8 +367,19 @@ def in_reach(e, rule, truth):
     before = e.begin - max(seconds(job["start"]), truth.begin) if job else 0
     if e.kind in BOARDS:
         return e.begin < truth.end - 5 * MINUTE and not truth.silence_at(e)
+    if e.kind == "counter_lie":  # for so long its GPU does what it takes for the lie to show
+        return e.size >= 2 * HOUR and lasts >= 3 * HOUR
     if e.end >= truth.end - 2 * INTERVAL or job and job["mig"]:
         return False
+    if e.kind == "row_remap_pending":
+        return e.begin < truth.end - 5 * MINUTE and not truth.silence_at(e)
+    if e.kind == "clock_stuck":
+        now = truth.clock(e)
+        return (lasts >= least + 5 * MINUTE and (now["share"] or 1) < .53 and
+                (now["duty"] or 0) > .92 and (now["tensor"] or 0) > .025)
+    if e.kind == "fleet_drop":
+        fell = truth.fleet_fell(e)
+        return (fell["windows"] >= 84 and GPUS >= 600 and fell["during"] < .45 * fell["before"])
     if e.kind == "miscount":
         return e.end - max(e.begin, truth.begin) >= 2 * HOUR
     if e.kind == "regressed":  # by the hour, from half an hour of work on
@@ -340,6 +405,8 @@ def in_reach(e, rule, truth):
 def latest(e, rule, truth):
     """When it must have fired. The first two minutes of a job are without work, and nobody's
     (docs/simulate.md, Incidents); nothing fires in the first five of the fleet."""
+    if e.kind == "counter_lie":
+        return e.end  # when its GPU does what shows it the truth does not say
     job = truth.jobs.get(e.job)
     late = 0
     if job and e.begin - seconds(job["start"]) < 2 * MINUTE:
@@ -357,7 +424,8 @@ def latest(e, rule, truth):
     elif e.kind in REPORTED_DROPS:
         over = WINDOW + REPORTS  # the last full window, of reports that came
     else:
-        over = WINDOW if e.kind in DROPS + STRAGGLERS + ["hung", "hang", "idle_barrier"] else 0
+        over = WINDOW if e.kind in DROPS + STRAGGLERS + \
+            ["hung", "hang", "idle_barrier", "fleet_drop"] else 0
     news = 20 * MINUTE if e.kind in ("straggler_link", "straggler_stall") else 0
     silent = 120 if e.kind == "node_silent" else 0
     return e.begin + length(rule.get("for", "")) + over + news + silent + late + \
@@ -402,6 +470,8 @@ class Alert:
 
     def of(self, e):
         """Whether it is about who the event befell."""
+        if e.kind == "fleet_drop":
+            return self.rule == RULE_OF[e.kind] or bool(self.jobs)
         if e.kind == "row_remap_failed":  # it stays with the board, whichever job has it
             return bool(e.gpus & self.gpus)
         if e.job and self.job and e.job != self.job:
@@ -438,9 +508,13 @@ def fleet(preset, seed):
     os.makedirs(folder, exist_ok=True)
     planted = ",".join(f"{kind}={PLANTED * TIMES.get(kind, 1)}" +
                        (f"@{LEAST[kind]}" if kind in LEAST else "") for kind in KINDS)
+    planted += "".join(f",{kind}=1" for kind in ONCE if HOURS >= 20 and seed % 2)
+    lies = ["--counters", ",".join(f"{lie}={LIES}" for lie in LIE_KINDS)] \
+        if LIES and seed % 2 == 0 else []
     run("simulate", "fleet", "--gpus", str(GPUS), "--preset", preset, "--seed", str(seed),
         "--hours", str(HOURS), "--interval", f"{INTERVAL}s", "--start", START, "--faults", "all",
-        "--incidents", planted, "--into", folder + "/data", "--truth", folder + "/truth.json")
+        "--incidents", planted, *lies, "--into", folder + "/data", "--truth",
+        folder + "/truth.json")
     return folder
 
 
