@@ -327,6 +327,43 @@ TEST(Look, HeatIsOfItsNodeAndNoStraggler) {
   EXPECT_EQ(told, 1) << "the straggler that it makes is not told beside it";
 }
 
+// NVML: the hardware's slowdown (0x8) is for heat, or for the power brake that has a bit of its
+// own.
+TEST(Look, TheBrakeIsNotHeat) {
+  LiveFleet fleet(2, 4);
+  fleet.Go(30 * kMinute);
+  for (int gpu = 4; gpu < 8; ++gpu) fleet[gpu].throttle = 0x88, fleet[gpu].clock = 1200;
+  fleet.Go(20 * kMinute);
+  EXPECT_TRUE(fleet.Ever().contains("gpu_power_brake"));
+  EXPECT_FALSE(fleet.Ever().contains("gpu_thermal_throttle"));
+  LiveFleet hot(2, 4);
+  hot.Go(30 * kMinute);
+  hot[5].throttle = 0x8;
+  hot.Go(20 * kMinute);
+  EXPECT_TRUE(hot.Ever().contains("gpu_thermal_throttle"));
+  EXPECT_FALSE(hot.Ever().contains("gpu_power_brake"));
+}
+
+// What is found to be wrong is not known to any rule, and the others go on.
+TEST(Look, NobodyIsAccusedByACounterThatIsWrong) {
+  LiveFleet fleet(2, 4);
+  fleet.Go(10 * kMinute);
+  fleet[2].duty = 0;  // dead, beside SMs that work
+  fleet[5] = {.tensor = 0, .sm = 0, .duty = 0, .clock = 345, .power = 70};  // does nothing
+  fleet.Go(2 * kHour);
+  ASSERT_TRUE(fleet.Ever().contains("gpu_counter_fault"));
+  EXPECT_TRUE(std::isnan(fleet.Value(Quantity::kGpuDuty, 2)));
+  EXPECT_NEAR(fleet.Value(Quantity::kGpuTensor, 2), .4005, 1e-3);
+  EXPECT_EQ(fleet.Value(Quantity::kGpuDuty, 5), 0);
+  for (const Alert* alert : fleet.engine().Alerts(true)) {
+    const std::vector<std::string>& gpus = alert->subject.gpus;
+    EXPECT_EQ(std::ranges::count(gpus, "GPU-00000002"), alert->rule == "gpu_counter_fault")
+        << alert->rule;
+    if (alert->rule == "gpu_idle_held") EXPECT_THAT(gpus, ElementsAre("GPU-00000005"));
+  }
+  EXPECT_TRUE(fleet.Ever().contains("gpu_idle_held"));
+}
+
 // Each GPU's rows have another part of a pause in them; what they show of it is no difference.
 TEST(Look, TheEdgesOfAPauseAreNoDifference) {
   LiveFleet fleet(2, 4);

@@ -13,7 +13,7 @@ time, told once, and resolved in time.
 
   alerts.py [GPUS [HOURS [PRESET,PRESET [SEED,SEED|FIRST-LAST]]]]
   FLOPWATCH_TEST_PLANTED=N: so many of each kind (4); FLOPWATCH_TEST_LIES=N: and counters that lie,
-  on N hosts for each kind, in every second fleet (0); FLOPWATCH_TEST_RULES=FILE: rules beside the
+  on N hosts for each kind, in every second fleet (1); FLOPWATCH_TEST_RULES=FILE: rules beside the
   shipped ones; FLOPWATCH_TEST_DUMP=1: each that was missed, and each that was false;
   FLOPWATCH_TEST_KEEP=DIR: fleets are kept there, and those that are there are read again
 """
@@ -33,9 +33,9 @@ from harness import check, run, scratch
 GPUS = int(sys.argv[1]) if len(sys.argv) > 1 else 256
 HOURS = int(sys.argv[2]) if len(sys.argv) > 2 else 24
 PRESETS = sys.argv[3].split(",") if len(sys.argv) > 3 else ["llm"]
-SEEDS = sys.argv[4] if len(sys.argv) > 4 else "101"
+SEEDS = sys.argv[4] if len(sys.argv) > 4 else "102"
 PLANTED = int(os.environ.get("FLOPWATCH_TEST_PLANTED", "4"))
-LIES = int(os.environ.get("FLOPWATCH_TEST_LIES", "0"))
+LIES = int(os.environ.get("FLOPWATCH_TEST_LIES", "1"))
 OWN = os.environ.get("FLOPWATCH_TEST_RULES")
 KEEP = os.environ.get("FLOPWATCH_TEST_KEEP")
 DUMP = os.environ.get("FLOPWATCH_TEST_DUMP")
