@@ -248,17 +248,21 @@ class Truth:
                 for kind in REPORTED_DROPS:
                     self.events.append(copy.copy(e))
                     self.events[-1].kind = kind
+        self.lies = [e for e in self.events if e.kind == "counter_lie"]
         self.paused = self.read_pauses()
-        # The simulator's faults of the telemetry have no events: GPUs without a tensor counter.
+        # The simulator's faults of the telemetry have no events: GPUs without a tensor counter, and
+        # those whose counter is 0 beside work from some moment on.
         for r in ask(data, "SELECT gpu, any_value(node) AS node, epoch(min(ts)) AS begin FROM "
-                     "samples GROUP BY 1 HAVING count(*) > 50 AND count(tensor_active) = 0"):
+                     "samples WHERE tensor_active IS NULL OR (tensor_active = 0 AND "
+                     "sm_active > 0.1) GROUP BY 1 HAVING count(*) > 50"):
             self.events.append(Event({"kind": "no_tensor", "entity": r["gpu"], "node": r["node"],
                                       "start": at(r["begin"]), "end": None}, self.end))
 
     def read_pauses(self):
-        """Minutes in which a job with a drop or a straggler pauses, as for a checkpoint: by the
-        samples, the truth has none. Nobody waits then, and a rule's own time does not go on."""
-        jobs = {e.job for e in self.events if e.kind in DROPS + STRAGGLERS and e.job}
+        """Minutes in which a job with a drop, a straggler or a slow clock pauses, as for a
+        checkpoint: by the samples, the truth has none. Nobody waits then, and a rule's own time
+        does not go on."""
+        jobs = {e.job for e in self.events if e.kind in DROPS + STRAGGLERS + CLOCKS and e.job}
         names = ",".join("'" + job.replace("'", "''") + "'" for job in jobs) or "''"
         paused = collections.defaultdict(set)
         for r in ask(self.data,
@@ -325,6 +329,17 @@ class Truth:
                    f"to_timestamp({e.end})")
         return (rows[0]["n"] or 0) / max((e.end - e.begin) / 3600, .1)
 
+    def lied_about(self, e):
+        """Whether counters of a GPU that it befell are wrong: no rule looks at them."""
+        return any(lie.gpus & e.gpus and lie.begin < e.end for lie in self.lies)
+
+    def works_again(self, e):
+        """When the GPUs that it befell work again: before, nobody knows whether it is over."""
+        gpus = ",".join(f"'{gpu}'" for gpu in e.gpus)
+        rows = ask(self.data, f"SELECT min(epoch(ts)) AS ts FROM samples WHERE gpu IN ({gpus}) AND "
+                   f"gpu_util > 0.9 AND tensor_active > 0.02 AND ts > to_timestamp({e.end})")
+        return rows[0]["ts"] or self.end
+
     def clock(self, e):
         """Its GPUs' clock over the model's highest, which is OFU over tensor activity, and how busy
         they are: by the samples, the truth has the part of what the clock would be."""
@@ -360,6 +375,8 @@ def in_reach(e, rule, truth):
     """Whether the rule promises to tell: by its size, its length, and what came before it. The
     edge of a rule's own threshold is as likely told as not; a margin keeps it out."""
     lasts = e.end - e.begin - truth.pause(e, e.begin, e.end)
+    if e.kind != "counter_lie" and truth.lied_about(e):
+        return False
     if e.kind == "node_silent":
         return lasts >= 120 + length(rule.get("for", "")) + 2 * truth.interval(e) + ROUND
     least = length(rule.get("for", "")) + 2 * INTERVAL
@@ -599,6 +616,9 @@ def judge_event(e, known, truth, alerts, said, table, where):
     ends = [a.until for a in mine or instead]
     last = max(mine or instead, key=lambda a: a.until or 1e18)
     over, counted = longest(e, rule, last), -1
+    if e.kind in CLOCKS:  # the next job may take an hour to begin, and a pause holds as long
+        e.end = min(truth.works_again(e), e.end + LONGEST_KEEP)
+        over = longest(e, rule, last)
     while counted < (paused := truth.pause(e, e.end, min(last.until or truth.end, over))):
         over, counted = longest(e, rule, last) + paused, paused
     ok = all(ends) and last.until <= over or over > truth.end
