@@ -280,6 +280,28 @@ TEST_F(IdleTest, ATensorCounterThatDiesIsNoHang) {
   EXPECT_EQ(Said(Judge()), "");
 }
 
+// Profiling counters that are all 0 beside a full duty cycle: a kernel that spins keeps its SMs
+// active, so whatever runs, it is no wait, at whatever power.
+TEST_F(IdleTest, DeadProfilingCountersAreNoWait) {
+  for (const double power : {530., 250.}) {
+    const size_t g = Gpu();
+    Shows(g, kTrain, kH);
+    Shows(g, {1, 0, 0, power, 60000}, 3 * kH);
+    Shows(g, kTrain, kH);
+    EXPECT_EQ(Said(Judge()), "") << power;
+    tracks_.clear();
+    at_.clear();
+  }
+}
+
+// Work that is heavier than before, with a tensor counter that died meanwhile.
+TEST_F(IdleTest, WhoTakesMorePowerThanItsWorkDoesNotWait) {
+  const size_t g = Gpu();
+  Shows(g, {1, .55, .05, 222, 60000}, kH);
+  Shows(g, {1, .75, 0, 254, 60000}, 3 * kH);
+  EXPECT_EQ(Said(Judge(false)), "");
+}
+
 TEST_F(IdleTest, AGpuWithoutATensorCounterSpinsWithTheOthers) {
   for (int k = 0; k < 4; ++k) {
     const size_t g = Gpu();

@@ -24,8 +24,13 @@ inline constexpr double kTensorJob = .01;
 // Spinning takes less power than the job's own work. Above this share of it, a tensor counter that
 // stands still is as likely as a wait: nothing is said.
 inline constexpr double kSpinPower = .85;
-// ... where the job's work itself takes little power, SM activity must have moved by this instead.
+// ... where the job's work itself takes little power, SM activity must have moved by this instead,
+// at no more power than the work takes, whose mean over other times is off by this.
 inline constexpr double kSpinSmMoved = .1;
+inline constexpr double kWorkPowerOff = 1.05;
+// A kernel that spins keeps its SMs active. Full duty at no more than this is no wait: the
+// profiling counters are 0 whatever runs (counters.md, profiling_dead).
+inline constexpr double kSpinNoSm = .02;
 // Neither is asked where so many of the job's GPUs begin and end it together, two at least:
 // counters die one by one.
 inline constexpr double kSpinTogether = .9;

@@ -48,7 +48,7 @@ JobWork WorkOf(const IdleJob& job) {
 // A wait in a kernel that spins: full duty and no tensor work for long.
 bool MaySpin(const IdleRun& run, const JobWork& work) {
   return work.tensor && run.sign == IdleSign::kNoTensor && run.duty.Mean() >= kSpinDuty &&
-         Known(run) >= kMinBarrier;
+         !(run.sm_active.Mean() <= kSpinNoSm) && Known(run) >= kMinBarrier;
 }
 
 // Power or SM activity are not those of the job's work: it is no work whose tensor counter died.
@@ -57,7 +57,8 @@ bool IsNoWork(const IdleRun& run, const IdleTrack& track, const JobWork& work) {
   const double power = (own ? track.work_power() : work.power).Mean();
   const double sm = (own ? track.work_sm() : work.sm).Mean();
   return run.power_w.Mean() <= kSpinPower * power ||
-         std::abs(run.sm_active.Mean() - sm) > kSpinSmMoved;
+         (std::abs(run.sm_active.Mean() - sm) > kSpinSmMoved &&
+          !(run.power_w.Mean() > kWorkPowerOff * power));
 }
 
 bool BoardIsEmpty(const IdleRun& run, const IdleGpu& gpu) {
