@@ -38,12 +38,15 @@ class LiveFleet {
  public:
   static constexpr int64_t kInterval = 15;
 
-  LiveFleet(int nodes, int gpus_of_each, std::vector<Rule> rules = ShippedRules())
+  // `store`: where its rows go, if anywhere; it outlives the fleet.
+  LiveFleet(int nodes, int gpus_of_each, std::vector<Rule> rules = ShippedRules(),
+            store::Store* store = nullptr)
       : nodes_(nodes), gpus_(gpus_of_each) {
     ingest::PipelineOptions options;
     options.clock = [this] { return At(now_); };
     options.nominal_interval = kInterval * kMicrosPerSecond;
-    auto side = ingest::IngestSide::Start(options, &hardware::Catalog::Builtin(), nullptr);
+    options.flush_interval = kMicrosPerDay;  // by hand: Flush()
+    auto side = ingest::IngestSide::Start(options, &hardware::Catalog::Builtin(), store);
     EXPECT_TRUE(side.ok()) << side.status();
     side_ = *std::move(side);
     query::MemorySources sources;
@@ -90,6 +93,7 @@ class LiveFleet {
   const query::Memory& memory() const { return *memory_; }
   Engine& engine() { return *engine_; }
   Look& look() { return *look_; }
+  void Flush() { EXPECT_TRUE(side_->pipeline.Flush().ok()); }
   jobs::Books& books() { return side_->books; }
   Micros now() const { return At(now_); }
 
