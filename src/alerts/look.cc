@@ -296,6 +296,8 @@ void Look::SetGpu(size_t row, const GpuNow& gpu, Board* board, Subjects* out) {
   out->Set(Quantity::kGpuTensor, row, gpu.tensor_active);
   out->Set(Quantity::kGpuSmActive, row, gpu.sm_active);
   out->Set(Quantity::kGpuDuty, row, gpu.gpu_util);
+  out->Set(Quantity::kGpuActivity, row,  // fmax: of one that is not known and another the other
+           std::fmax(std::fmax(gpu.gpu_util, gpu.sm_active), gpu.tensor_active));
   out->Set(Quantity::kGpuPower, row, gpu.power_w);
   out->Set(Quantity::kGpuTemperature, row, gpu.gpu_temp_c);
   out->Set(Quantity::kGpuClock, row, gpu.sm_clock_mhz);

@@ -14,6 +14,9 @@ constexpr QuantitySpec kQuantities[] = {
     {Q::kGpuTensor, kGpu, "tensor_active", "ratio", "tensor activity"},
     {Q::kGpuSmActive, kGpu, "sm_active", "ratio", "SM activity"},
     {Q::kGpuDuty, kGpu, "gpu_util", "ratio", "the duty cycle: GPU_UTIL, else GR_ACTIVE"},
+    {Q::kGpuActivity, kGpu, "activity", "ratio",
+     "whether anything runs: the highest of duty cycle, SM and tensor activity, of those that are "
+     "known"},
     {Q::kGpuPower, kGpu, "power_w", "W", "power of the board"},
     {Q::kGpuTemperature, kGpu, "gpu_temp_c", "degC", "temperature of the GPU"},
     {Q::kGpuClock, kGpu, "sm_clock_mhz", "MHz", "SM clock"},

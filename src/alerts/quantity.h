@@ -25,6 +25,7 @@ enum class Quantity : uint8_t {
   kGpuTensor,
   kGpuSmActive,
   kGpuDuty,
+  kGpuActivity,
   kGpuPower,
   kGpuTemperature,
   kGpuClock,

@@ -23,10 +23,10 @@ constexpr int64_t kMinute = 60, kHour = 3600;
 class StoredAlerts : public ::testing::Test {
  protected:
   void SetUp() override {
-    directory_ = std::filesystem::path(testing::TempDir()) /
-                 fmt::format("flopwatch_alerts_{}_{}",
-                             testing::UnitTest::GetInstance()->current_test_info()->name(),
-                             getpid());
+    directory_ =
+        std::filesystem::path(testing::TempDir()) /
+        fmt::format("flopwatch_alerts_{}_{}",
+                    testing::UnitTest::GetInstance()->current_test_info()->name(), getpid());
     std::filesystem::remove_all(directory_);
     auto opened = store::OpenDuckDbStore({.directory = directory_.string()});
     ASSERT_TRUE(opened.ok()) << opened.status();
