@@ -162,6 +162,7 @@ class ActivityBuilder {
   // Runs of minutes whose pauses are seconds, so that their scatter is the workflow's own.
   void LayoutRecurring(const Job& job, JobInfo* info);
   void PlantIncidents();
+  void RaisePower();
   void LimitPower();
   void FinishPlanted();
   std::vector<Candidate> Candidates() const;

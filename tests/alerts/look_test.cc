@@ -348,7 +348,7 @@ TEST(Look, TheBrakeIsNotHeat) {
 TEST(Look, NobodyIsAccusedByACounterThatIsWrong) {
   LiveFleet fleet(2, 4);
   fleet.Go(10 * kMinute);
-  fleet[2].duty = 0;  // dead, beside SMs that work
+  fleet[2].duty = 0;                                              // dead, beside SMs that work
   fleet[3] = {.tensor = .01, .sm = .1, .duty = 0, .power = 150};  // too little to tell, and work
   fleet[5] = {.tensor = 0, .sm = 0, .duty = 0, .clock = 345, .power = 70};  // does nothing
   fleet.Go(2 * kHour);
