@@ -580,8 +580,8 @@ void ActivityBuilder::PlantRegressions() {
 
 // Some presets have the power of their data, whatever the work: beside planted workflows, which do
 // more tensor work than those data have, it would be a counter that lies (tensor_without_power).
-// Measured boards take 2.3 times the share that this does (shared study: 0.28 of the cycles at 572 W
-// of 700).
+// Measured boards take 2.3 times the share that this does (shared study: 0.28 of the cycles at 572
+// W of 700).
 void ActivityBuilder::RaisePower() {
   constexpr double kPerOfu = 1.2, kMost = .8;
   for (size_t k = 0; k < jobs_.size(); ++k) {
