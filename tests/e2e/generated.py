@@ -70,7 +70,8 @@ def schemathesis(name, document, *arguments):
     r = subprocess.run(
         [program, "--config-file", f"{folder}/schemathesis.toml", "run", f"{folder}/openapi.json",
          "--url", server.url, "-c", CHECKS, "--phases", "examples,coverage,fuzzing", "--seed", "1",
-         "--continue-on-failure", "--request-timeout", "120", "--no-color", "--warnings", "off", *arguments],
+         "--continue-on-failure", "--request-timeout", "120", "--no-color", "--warnings", "off",
+         *arguments],
         cwd=folder, env=environment, capture_output=True, text=True, timeout=1200)
     print(f"{name}: exit {r.returncode}; " + " ".join(
         line.strip() for line in r.stdout.splitlines() if "generated" in line), flush=True)
