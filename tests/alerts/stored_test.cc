@@ -10,6 +10,7 @@
 
 #include "alerts/judge.h"
 #include "alerts/replay.h"
+#include "fixtures/own_directory.h"
 #include "live_fleet.h"
 #include "store/store.h"
 
@@ -23,11 +24,7 @@ constexpr int64_t kMinute = 60, kHour = 3600;
 class StoredAlerts : public ::testing::Test {
  protected:
   void SetUp() override {
-    directory_ =
-        std::filesystem::path(testing::TempDir()) /
-        fmt::format("flopwatch_alerts_{}_{}",
-                    testing::UnitTest::GetInstance()->current_test_info()->name(), getpid());
-    std::filesystem::remove_all(directory_);
+    directory_ = test::OwnDirectory();
     auto opened = store::OpenDuckDbStore({.directory = directory_.string()});
     ASSERT_TRUE(opened.ok()) << opened.status();
     store_ = *std::move(opened);

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "fixtures/api_fixture.h"
+#include "fixtures/own_directory.h"
 
 namespace flopwatch::api {
 namespace {
@@ -21,11 +22,7 @@ using ::testing::HasSubstr;
 class DivergenceApiTest : public ApiTest {
  protected:
   void SetUp() override {
-    directory_ =
-        std::filesystem::path(testing::TempDir()) /
-        fmt::format("flopwatch_{}_{}",
-                    testing::UnitTest::GetInstance()->current_test_info()->name(), getpid());
-    std::filesystem::remove_all(directory_);
+    directory_ = test::OwnDirectory();
     auto opened = store::OpenDuckDbStore({.directory = directory_.string()});
     ASSERT_TRUE(opened.ok()) << opened.status();
     duck_ = *std::move(opened);

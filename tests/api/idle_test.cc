@@ -5,6 +5,7 @@
 #include <filesystem>
 
 #include "fixtures/api_fixture.h"
+#include "fixtures/own_directory.h"
 
 namespace flopwatch::api {
 namespace {
@@ -19,11 +20,7 @@ using namespace test;
 class IdleApiTest : public ApiTest {
  protected:
   void SetUp() override {
-    directory_ =
-        std::filesystem::path(testing::TempDir()) /
-        fmt::format("flopwatch_idle_{}_{}",
-                    testing::UnitTest::GetInstance()->current_test_info()->name(), getpid());
-    std::filesystem::remove_all(directory_);
+    directory_ = test::OwnDirectory();
     auto opened = store::OpenDuckDbStore({.directory = directory_.string()});
     ASSERT_TRUE(opened.ok()) << opened.status();
     duck_ = *std::move(opened);

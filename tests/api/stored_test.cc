@@ -6,6 +6,7 @@
 #include <filesystem>
 
 #include "fixtures/api_fixture.h"
+#include "fixtures/own_directory.h"
 #include "uploads/traces.h"
 
 namespace flopwatch::api {
@@ -16,11 +17,7 @@ using namespace test;
 class StoredTest : public ApiTest {
  protected:
   void SetUp() override {
-    directory_ =
-        std::filesystem::path(testing::TempDir()) /
-        fmt::format("flopwatch_{}_{}",
-                    testing::UnitTest::GetInstance()->current_test_info()->name(), getpid());
-    std::filesystem::remove_all(directory_);
+    directory_ = test::OwnDirectory();
     Open(false);
     ApiTest::SetUp();
   }
