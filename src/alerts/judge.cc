@@ -20,6 +20,7 @@ Judge::Judge(const query::Query* query, absl::Span<const Rule> rules,
   const auto any = [&](absl::Span<const Quantity> of) {
     return std::ranges::any_of(of, [&](Quantity q) { return named[static_cast<size_t>(q)]; });
   };
+  if (all_) ahead_.emplace(query, all_->to);
   divergence_ = any(kDivergence);
   history_ = any(kHistory);
 }
@@ -44,13 +45,13 @@ Status Judge::At(Micros at, Verdicts* out) {
   return status;
 }
 
-Status Judge::Diverge(Micros at, Verdicts* out) const {
+Status Judge::Diverge(Micros at, Verdicts* out) {
   query::DivergenceQuestion question;
   question.window = {at - kJudgedLag - kJudgedOver, at - kJudgedLag};
   question.minutes_only = true;  // a scan of raw rows every ten minutes would cost most of all
   question.thresholds.min_window_s = ToSeconds(kLeastJudged);
   FW_ASSIGN_OR_RETURN(const std::vector<query::JobDivergence> jobs,
-                      query::GatherDivergence(query_, question));
+                      query::GatherDivergence(query_, question, ahead_ ? &*ahead_ : nullptr));
   for (const query::JobDivergence& job : jobs) {
     const fleet::Diagnosis& d = job.diagnosis;
     if (d.verdict == fleet::Verdict::kNotComputable) continue;

@@ -15,6 +15,7 @@
 #include "alerts/rule.h"
 #include "base/status.h"
 #include "fleet/regressions/run.h"
+#include "query/minutes_ahead.h"
 #include "query/query.h"
 
 namespace flopwatch::alerts {
@@ -70,12 +71,13 @@ class Judge {
   };
   using Workflow = std::vector<Run>;  // by when they began
 
-  Status Diverge(Micros at, Verdicts* out) const;
+  Status Diverge(Micros at, Verdicts* out);
   Status ReadHistory(Micros to);
   void Compare(Micros hour, Verdicts* out) const;
 
   const query::Query& query_;
   const std::optional<store::Window> all_;
+  std::optional<query::MinutesAhead> ahead_;  // of a past that is known
   bool divergence_ = false, history_ = false;
   std::vector<Workflow> workflows_;
   Micros read_to_ = 0;  // the end of the history; 0 = not read yet

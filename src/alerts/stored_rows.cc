@@ -6,6 +6,7 @@
 #include <string>
 #include <utility>
 
+#include "base/prefetch.h"
 #include "efficiency/sample_flags.h"
 #include "ingest/registry.h"
 
@@ -48,6 +49,7 @@ enum Column : uint8_t {
   kEnergy,
   kColumns
 };
+constexpr size_t kAhead = 24;  // rows; of three nodes
 constexpr std::array<std::string_view, kColumns> kNames = {"tensor_mhz",
                                                            "tensor_active",
                                                            "sm_clock_mhz",
@@ -110,7 +112,7 @@ StoredRows::StoredRows(const query::Query& query, ingest::LiveState* live)
 Status StoredRows::Read(store::Window window) {
   rows_.clear();
   order_.clear();
-  next_ = 0;
+  next_ = ahead_ = 0;
   FW_RETURN_IF_ERROR(query_.store().VisitGpuRows(window, kNames, store::RowOrder::kAny,
                                                  [&](const store::GpuRows& rows) {
                                                    for (size_t r = 0; r < rows.count; ++r)
@@ -119,6 +121,17 @@ Status StoredRows::Read(store::Window window) {
                                                  }));
   std::ranges::sort(order_);
   return absl::OkStatus();
+}
+
+// A GPU's rows lie together, and its turn comes once a scrape: all of it is cold.
+void StoredRows::PrefetchUntil(size_t end) {
+  for (ahead_ = std::max(ahead_, next_); ahead_ < std::min(end, order_.size()); ++ahead_) {
+    const Place& place = order_[ahead_];
+    PrefetchToWrite(&rows_[place.row], sizeof(Row));
+    if (const Judged* judged = judged_[static_cast<size_t>(place.entity)].get())
+      PrefetchToWrite(judged, sizeof(Judged));
+    live_.Prefetch(place.entity, place.ts);
+  }
 }
 
 void StoredRows::GiveUntil(Micros ts) {
@@ -130,6 +143,7 @@ void StoredRows::GiveUntil(Micros ts) {
       const int32_t node = order_[begin].node;
       while (next_ < order_.size() && order_[next_].ts == at && order_[next_].node == node) ++next_;
       const auto places = absl::MakeConstSpan(order_).subspan(begin, next_ - begin);
+      PrefetchUntil(next_ + kAhead);
       JudgeNode(places);
       int32_t last = 0;
       for (const Place& place : places)  // of one GPU there is one row at a time

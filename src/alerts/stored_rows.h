@@ -59,6 +59,7 @@ class StoredRows {
 
   void Add(const store::GpuRows& rows, size_t r);
   static void AddCounters(const store::GpuRows& rows, size_t r, const Device& device, Row* out);
+  void PrefetchUntil(size_t end);
   void JudgeNode(absl::Span<const Place> places);
   absl::Span<const int32_t> MembersOf(int32_t set);
 
@@ -72,6 +73,7 @@ class StoredRows {
   std::vector<Row> rows_;
   std::vector<Place> order_;  // of rows_: sorting these moves less
   size_t next_ = 0;           // in order_
+  size_t ahead_ = 0;          // likewise: up to here memory was asked for
   std::vector<ingest::LiveRow> scrape_;
   uint64_t count_ = 0;
   Micros first_ = 0;

@@ -131,12 +131,35 @@ class ModelCache {
   std::map<std::tuple<std::string, int64_t, std::string>, StatusOr<fleet::ModelFlops>> known_;
 };
 
+class FromStore final : public DivergenceReads {
+ public:
+  explicit FromStore(store::Store* stored) : store_(*stored) {}
+  StatusOr<std::vector<ApplicationClaim>> Claims() override { return store_.Claims(); }
+  StatusOr<std::vector<store::ApplicationUsage>> Said(store::Window w,
+                                                      absl::Span<const int32_t> claims) override {
+    return store_.ApplicationByClaim(w, claims);
+  }
+  StatusOr<std::vector<store::JobUsage>> Usage(absl::Span<const store::JobWindow> windows,
+                                               bool exact) override {
+    return store_.UsageByJobWindows(windows, exact);
+  }
+
+ private:
+  store::Store& store_;
+};
+
+// What a question is asked of.
+struct Asked {
+  const Query& query;
+  DivergenceReads& reads;
+};
+
 // A third of a job's window: the claim and the OFU over the time that the third's samples stand
 // for; nothing where either is missing for much of it.
-std::optional<PartOfWindow> PartOf(const Query& query, const Said& said, int32_t job,
+std::optional<PartOfWindow> PartOf(const Asked& asked, const Said& said, int32_t job,
                                    store::Window third) {
   const int32_t claim = said.claim->id;
-  const auto reported = query.store().ApplicationByClaim(third, absl::MakeConstSpan(&claim, 1));
+  const auto reported = asked.reads.Said(third, absl::MakeConstSpan(&claim, 1));
   if (!reported.ok() || reported->empty()) return std::nullopt;
   const ApplicationSums& sums = (*reported)[0].sums;
   const store::JobWindow part{job, {sums.first_ts, sums.last_ts}};
@@ -144,8 +167,8 @@ std::optional<PartOfWindow> PartOf(const Query& query, const Said& said, int32_t
   // pause as a rule: its mean is of what nothing else here is of.
   const Micros length = third.to - third.from, own = part.window.to - part.window.from;
   if (own < length / 2 || part.window.from < third.from - length / 10) return std::nullopt;
-  const auto held = query.memory().Holdings(absl::MakeConstSpan(&part, 1));
-  const auto seen = query.store().UsageByJobWindows(absl::MakeConstSpan(&part, 1), false);
+  const auto held = asked.query.memory().Holdings(absl::MakeConstSpan(&part, 1));
+  const auto seen = asked.reads.Usage(absl::MakeConstSpan(&part, 1), false);
   if (held.empty() || !seen.ok() || seen->empty()) return std::nullopt;
   const auto& usage = (*seen)[0].sums;
   const auto coverage = efficiency::Coverage(usage.ofu, held.begin()->second.gpu_seconds);
@@ -158,12 +181,12 @@ std::optional<PartOfWindow> PartOf(const Query& query, const Said& said, int32_t
 }
 
 // The first and the last third of the window.
-std::optional<fleet::RatioTrend> TrendOf(const Query& query, const Said& said, int32_t job,
+std::optional<fleet::RatioTrend> TrendOf(const Asked& asked, const Said& said, int32_t job,
                                          const store::Window& window, Micros started) {
   const Micros third = (window.to - window.from) / 3;
   if (third < kLeastThird || started <= 0) return std::nullopt;
-  const auto early = PartOf(query, said, job, {window.from, window.from + third}),
-             late = PartOf(query, said, job, {window.to - third, window.to});
+  const auto early = PartOf(asked, said, job, {window.from, window.from + third}),
+             late = PartOf(asked, said, job, {window.to - third, window.to});
   if (!early || !late) return std::nullopt;
   const auto uptime = [&](Micros t) { return static_cast<double>(t - started) / kMicrosPerSecond; };
   return fleet::RatioTrend{.early = early->ratio,
@@ -175,7 +198,7 @@ std::optional<fleet::RatioTrend> TrendOf(const Query& query, const Said& said, i
 }
 
 // What each job said in the window, by the claim with the most weight.
-StatusOr<std::map<std::string, Said>> GatherSaid(store::Store& stored,
+StatusOr<std::map<std::string, Said>> GatherSaid(DivergenceReads& reads,
                                                  const std::vector<ApplicationClaim>& claims,
                                                  const DivergenceQuestion& question) {
   absl::flat_hash_map<int32_t, const ApplicationClaim*> by_id;
@@ -188,7 +211,7 @@ StatusOr<std::map<std::string, Said>> GatherSaid(store::Store& stored,
   std::map<std::string, Said> said;
   if (!by_id.empty()) {
     FW_ASSIGN_OR_RETURN(const std::vector<store::ApplicationUsage> usage,
-                        stored.ApplicationByClaim(question.window, asked));
+                        reads.Said(question.window, asked));
     for (const store::ApplicationUsage& u : usage) {
       const auto claim = by_id.find(u.claim);
       if (claim == by_id.end() || WeightOf(u.sums).second == 0) continue;
@@ -218,18 +241,18 @@ struct Seen {
   bool raw = false;  // sums of raw samples
 };
 
-StatusOr<Seen> GatherSeen(const Query& query, const std::vector<store::JobWindow>& windows,
+StatusOr<Seen> GatherSeen(const Asked& asked, const std::vector<store::JobWindow>& windows,
                           const DivergenceQuestion& question) {
-  const Memory& memory = query.memory();
+  const Memory& memory = asked.query.memory();
   Seen seen;
   seen.raw = question.exact || (question.job && !memory.IsLarge() && !windows.empty() &&
                                 windows[0].window.to - windows[0].window.from <= kExactWindow);
   if (!windows.empty()) {
     FW_ASSIGN_OR_RETURN(std::vector<store::JobUsage> usage,
-                        query.store().UsageByJobWindows(windows, seen.raw));
+                        asked.reads.Usage(windows, seen.raw));
     if (seen.raw && !question.exact && usage.empty()) {  // raw rows are gone
       seen.raw = false;
-      FW_ASSIGN_OR_RETURN(usage, query.store().UsageByJobWindows(windows, false));
+      FW_ASSIGN_OR_RETURN(usage, asked.reads.Usage(windows, false));
     }
     for (store::JobUsage& u : usage) seen.usage[u.job] = std::move(u.sums);
   }
@@ -298,9 +321,9 @@ store::UsageSums SumsOf(const Found& f, const Seen& seen) {
 }
 
 // Short windows from raw rows: one scan for all of `which`.
-void RefineShort(const Query& query, const std::vector<Found>& found, const Seen& seen,
+void RefineShort(const Asked& asked, const std::vector<Found>& found, const Seen& seen,
                  const std::vector<size_t>& which, std::vector<JobDivergence>* jobs) {
-  if (seen.raw || query.memory().IsLarge()) return;
+  if (seen.raw || asked.query.memory().IsLarge()) return;
   absl::flat_hash_map<int32_t, size_t> by_job;
   std::vector<store::JobWindow> windows;
   for (const size_t i : which) {
@@ -311,7 +334,7 @@ void RefineShort(const Query& query, const std::vector<Found>& found, const Seen
     windows.push_back({f.record->id, f.window});
   }
   if (windows.empty()) return;
-  const auto usage = query.store().UsageByJobWindows(windows, true);
+  const auto usage = asked.reads.Usage(windows, true);
   if (!usage.ok()) return;  // whole minutes stand, and say so
   for (const store::JobUsage& u : *usage) {
     const size_t i = by_job.at(u.job);
@@ -321,7 +344,7 @@ void RefineShort(const Query& query, const std::vector<Found>& found, const Seen
 
 // A question about one job and one about many find the same of it, but for raw rows of windows of
 // up to six hours.
-void RefineWhatDiffers(const Query& query, const std::vector<Found>& found, const Seen& seen,
+void RefineWhatDiffers(const Asked& asked, const std::vector<Found>& found, const Seen& seen,
                        const DivergenceQuestion& question, std::vector<JobDivergence>* jobs) {
   std::vector<size_t> which;
   for (size_t i = 0; i < jobs->size(); ++i) {
@@ -336,15 +359,15 @@ void RefineWhatDiffers(const Query& query, const std::vector<Found>& found, cons
                       return x != y ? x > y : a < b;
                     });
   which.resize(end);
-  if (!question.minutes_only) RefineShort(query, found, seen, which, jobs);
+  if (!question.minutes_only) RefineShort(asked, found, seen, which, jobs);
   for (const size_t i : which) {
     JobDivergence& d = (*jobs)[i];
     const Found& f = found[i];
     if (!f.record || f.said.claim == nullptr) continue;
     if (const auto held = seen.holdings.find(f.record->id); held != seen.holdings.end())
-      d.evidence.trend = TrendOf(query, f.said, f.record->id, f.window, held->second.started);
-    CountGpus(query, f, &d);
-    d.diagnosis = fleet::Diagnose(d.evidence, query.memory().catalog(), question.thresholds);
+      d.evidence.trend = TrendOf(asked, f.said, f.record->id, f.window, held->second.started);
+    CountGpus(asked.query, f, &d);
+    d.diagnosis = fleet::Diagnose(d.evidence, asked.query.memory().catalog(), question.thresholds);
   }
 }
 
@@ -360,11 +383,14 @@ void SetOwnError(const Query& query, const Found& f, JobDivergence* d) {
 }  // namespace
 
 StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
-                                                      const DivergenceQuestion& question) {
+                                                      const DivergenceQuestion& question,
+                                                      DivergenceReads* reads) {
+  FromStore from_store(&query.store());
+  const Asked asked{query, reads != nullptr ? *reads : from_store};
   const Memory& memory = query.memory();
   const hardware::Catalog& catalog = memory.catalog();
-  FW_ASSIGN_OR_RETURN(const std::vector<ApplicationClaim> claims, query.store().Claims());
-  FW_ASSIGN_OR_RETURN(auto said, GatherSaid(query.store(), claims, question));
+  FW_ASSIGN_OR_RETURN(const std::vector<ApplicationClaim> claims, asked.reads.Claims());
+  FW_ASSIGN_OR_RETURN(auto said, GatherSaid(asked.reads, claims, question));
   std::vector<Found> found;
   std::vector<store::JobWindow> windows;
   for (auto& [key, s] : said) {
@@ -375,7 +401,7 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
                 std::min(f.said.sums.last_ts, question.window.to)};
     if (f.record && f.window.from < f.window.to) windows.push_back({f.record->id, f.window});
   }
-  FW_ASSIGN_OR_RETURN(const Seen seen, GatherSeen(query, windows, question));
+  FW_ASSIGN_OR_RETURN(const Seen seen, GatherSeen(asked, windows, question));
 
   ModelCache models;
   std::vector<JobDivergence> out;
@@ -410,7 +436,7 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
     e.model = models.Of(claim, claim.seq_len.value_or(0), &d.model_note);
     d.diagnosis = fleet::Diagnose(e, catalog, question.thresholds);
   }
-  RefineWhatDiffers(query, found, seen, question, &out);
+  RefineWhatDiffers(asked, found, seen, question, &out);
   if (question.job) SetOwnError(query, found[0], &out[0]);
   return out;
 }

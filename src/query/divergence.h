@@ -13,6 +13,7 @@
 #include <string>
 #include <vector>
 
+#include "absl/types/span.h"
 #include "fleet/divergence/diagnose.h"
 #include "fleet/divergence/evidence.h"
 #include "query/query.h"
@@ -47,9 +48,23 @@ struct DivergenceQuestion {
   fleet::Thresholds thresholds;
 };
 
+// What is asked of the store again and again where the past is judged moment by moment; store.h says
+// what each means (UsageByJobWindows() for Usage(), ApplicationByClaim() for Said()).
+class DivergenceReads {
+ public:
+  virtual ~DivergenceReads() = default;
+  virtual StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() = 0;
+  virtual StatusOr<std::vector<store::ApplicationUsage>> Said(store::Window w,
+                                                              absl::Span<const int32_t> claims) = 0;
+  virtual StatusOr<std::vector<store::JobUsage>> Usage(absl::Span<const store::JobWindow> windows,
+                                                       bool exact) = 0;
+};
+
 // Jobs are in the order of their keys. A question about one job gives exactly one, also where
-// nothing was reported: its diagnosis says so.
+// nothing was reported: its diagnosis says so. `reads`: who answers in the store's place; null = it
+// does itself.
 StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
-                                                      const DivergenceQuestion& question);
+                                                      const DivergenceQuestion& question,
+                                                      DivergenceReads* reads = nullptr);
 
 }  // namespace flopwatch::query

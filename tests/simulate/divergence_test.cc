@@ -5,7 +5,6 @@
 // FLOPWATCH_TEST_SEEDS=N: that many seeds instead of three.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cmath>
@@ -19,9 +18,11 @@
 #include "fleet/divergence/diagnose.h"
 #include "fleet/divergence/model.h"
 #include "fleet/divergence/set.h"
+#include "fixtures/own_directory.h"
 #include "make_fleet.h"
 #include "models/read.h"
 #include "query/divergence.h"
+#include "query/minutes_ahead.h"
 #include "simulate/application.h"
 #include "simulate/backfill.h"
 #include "simulate/fleet_model.h"
@@ -233,8 +234,7 @@ TEST(DivergenceOfAStore, FindsTheMiscountsOfAFleetInItsHistory) {
   FleetOptions o = Options(Preset::kLlm, 800, 12, Faults::kTelemetry, 4);
   o.interval = 120 * kMicrosPerSecond;
   const auto f = Make(o);
-  const std::filesystem::path directory =
-      std::filesystem::path(::testing::TempDir()) / fmt::format("simulate-divergence-{}", getpid());
+  const std::filesystem::path directory = test::OwnDirectory();
   BackfillOptions options;
   options.directory = directory;
   const auto result = WriteHistory(*f, options);
@@ -286,6 +286,75 @@ TEST(DivergenceOfAStore, FindsTheMiscountsOfAFleetInItsHistory) {
     EXPECT_EQ(found, inflated);
     EXPECT_GT(others, 20);
     EXPECT_LE(flagged, std::max(1.0, .02 * others));
+  }
+  std::filesystem::remove_all(directory);
+}
+
+// Hour after hour out of what was read ahead is the same as asked of the store, and few questions.
+TEST(DivergenceOfAStore, MinutesReadAheadSayWhatTheStoreSays) {
+  FleetOptions o = Options(Preset::kLlm, 256, 12, Faults::kTelemetry, 5);
+  o.interval = 60 * kMicrosPerSecond;
+  const auto f = Make(o);
+  const std::filesystem::path directory = test::OwnDirectory();
+  ASSERT_TRUE(WriteHistory(*f, {.directory = directory}).ok());
+  {
+    auto store = store::OpenDuckDbStore({.directory = directory});
+    ASSERT_TRUE(store.ok()) << store.status();
+    const query::Memory memory({.clock = [&] { return o.start + o.duration; }},
+                               (*store)->LoadDimensions());
+    ASSERT_TRUE(memory.ready().ok()) << memory.ready();
+    const query::Query query(&memory, store->get());
+    const Micros end = o.start + o.duration;
+    query::MinutesAhead ahead(&query, end);
+    query::DivergenceQuestion question;
+    question.minutes_only = true;
+    question.thresholds.min_window_s = 1800;
+    size_t jobs = 0, known = 0;
+    for (Micros at = o.start; at < end; at += 10 * kMicrosPerMinute) {
+      question.window = {at - 65 * kMicrosPerMinute, at - 5 * kMicrosPerMinute};
+      const auto asked = query::GatherDivergence(query, question),
+                 read = query::GatherDivergence(query, question, &ahead);
+      ASSERT_TRUE(asked.ok() && read.ok()) << asked.status() << read.status();
+      ASSERT_EQ(asked->size(), read->size());
+      for (size_t k = 0; k < asked->size(); ++k) {
+        const query::JobDivergence &a = (*asked)[k], &r = (*read)[k];
+        ASSERT_EQ(a.evidence.job, r.evidence.job);
+        EXPECT_EQ(a.diagnosis.verdict, r.diagnosis.verdict) << a.evidence.job;
+        EXPECT_EQ(a.samples, r.samples);
+        EXPECT_EQ(a.window->from, r.window->from);
+        EXPECT_EQ(a.window->to, r.window->to);
+        EXPECT_EQ(a.evidence.ofu.reason, r.evidence.ofu.reason);
+        ASSERT_EQ(a.evidence.ofu.ofu.has_value(), r.evidence.ofu.ofu.has_value());
+        if (a.evidence.ofu.ofu) {
+          EXPECT_NEAR(*a.evidence.ofu.ofu, *r.evidence.ofu.ofu, 1e-12);
+          EXPECT_NEAR(*a.evidence.ofu.coverage, *r.evidence.ofu.coverage, 1e-12);
+          ++known;
+        }
+        ASSERT_EQ(a.evidence.claim.mfu.has_value(), r.evidence.claim.mfu.has_value());
+        if (a.evidence.claim.mfu) {
+          EXPECT_NEAR(*a.evidence.claim.mfu, *r.evidence.claim.mfu, 1e-12);
+        }
+        ++jobs;
+      }
+    }
+    EXPECT_GT(known, 300u);
+    EXPECT_LE(ahead.reads(), 6u) << jobs << " of jobs";
+    // What lies before the last window, begins within a step, or is not over yet.
+    const auto same = [&](store::Window w) {
+      const uint64_t before = ahead.reads();
+      const auto said = ahead.Said(w, {});
+      const auto stored = (*store)->ApplicationByClaim(w, {});
+      ASSERT_TRUE(said.ok() && stored.ok());
+      ASSERT_EQ(said->size(), stored->size());
+      for (size_t k = 0; k < said->size(); ++k) {
+        EXPECT_EQ((*said)[k].claim, (*stored)[k].claim);
+        EXPECT_EQ((*said)[k].sums.samples, (*stored)[k].sums.samples);
+      }
+      EXPECT_EQ(ahead.reads(), before + 1);
+    };
+    same({o.start, o.start + kMicrosPerHour});
+    same({end - kMicrosPerHour + kMicrosPerMinute, end});
+    same({end - kMicrosPerHour, end + kMicrosPerHour});
   }
   std::filesystem::remove_all(directory);
 }

@@ -1,0 +1,135 @@
+#include "query/minutes_ahead.h"
+
+#include <algorithm>
+
+namespace flopwatch::query {
+namespace {
+
+// Job minutes that are at hand at once, about: a quarter of a KB each.
+constexpr double kMostPoints = 240'000;
+constexpr Micros kLongestPiece = 8 * kMicrosPerHour;
+
+Micros PieceOf(size_t gpus) {  // a GPU is of one job as a rule: there are no more of these
+  const double minutes = kMostPoints / std::max<double>(static_cast<double>(gpus), 1);
+  return std::clamp(FloorTo(static_cast<Micros>(std::min(minutes, 1e6)) * kMicrosPerMinute,
+                            MinutesAhead::kStep),
+                    kMicrosPerHour, kLongestPiece);
+}
+
+template <typename T>
+auto From(const std::vector<T>& points, Micros from) {
+  return std::ranges::lower_bound(points, from, {}, &T::ts);
+}
+
+}  // namespace
+
+MinutesAhead::MinutesAhead(const Query* query, Micros to)
+    : query_(*query),
+      to_(FloorTo(to + kStep - 1, kStep)),
+      piece_(PieceOf(query->memory().registry().entity_count())) {}
+
+StatusOr<std::vector<telemetry::ApplicationClaim>> MinutesAhead::Claims() {
+  if (!has_claims_) {
+    FW_ASSIGN_OR_RETURN(claims_, query_.store().Claims());
+    has_claims_ = true;
+  }
+  return claims_;
+}
+
+StatusOr<std::vector<store::ApplicationUsage>> MinutesAhead::Said(
+    store::Window w, absl::Span<const int32_t> claims) {
+  FW_RETURN_IF_ERROR(store::CheckWindow(w));
+  bool known = false;
+  if (w.from % kStep == 0 && w.to % kStep == 0) {
+    FW_ASSIGN_OR_RETURN(known, Have(w));
+  }
+  if (!known) {
+    ++reads_;
+    return query_.store().ApplicationByClaim(w, claims);
+  }
+  std::vector<store::ApplicationUsage> out;
+  for (const auto& [claim, steps] : said_) {
+    if (!claims.empty() && std::ranges::find(claims, claim) == claims.end()) continue;
+    store::ApplicationUsage usage{claim, {}};
+    for (auto s = From(steps, w.from); s != steps.end() && s->ts < w.to; ++s)
+      usage.sums += s->sums;
+    if (usage.sums.samples > 0) out.push_back(std::move(usage));
+  }
+  std::ranges::sort(out, {}, &store::ApplicationUsage::claim);
+  return out;
+}
+
+StatusOr<std::vector<store::JobUsage>> MinutesAhead::Usage(
+    absl::Span<const store::JobWindow> windows, bool exact) {
+  store::Window all = {0, 0};
+  for (const store::JobWindow& w : windows) {
+    FW_RETURN_IF_ERROR(store::CheckWindow(w.window));
+    all = all.to == 0 ? w.window
+                      : store::Window{std::min(all.from, w.window.from),
+                                      std::max(all.to, w.window.to)};
+  }
+  if (all.to == 0) return std::vector<store::JobUsage>();
+  bool known = false;
+  if (!exact) {
+    FW_ASSIGN_OR_RETURN(known, Have(all));
+  }
+  if (!known) {
+    ++reads_;
+    return query_.store().UsageByJobWindows(windows, exact);
+  }
+  std::vector<store::JobUsage> out;
+  for (const store::JobWindow& w : windows) {
+    const auto job = used_.find(w.job);
+    if (job == used_.end()) continue;
+    const Micros to = FloorTo(w.window.to, kMicrosPerMinute);
+    store::JobUsage usage{w.job, {}};
+    bool any = false;
+    for (auto p = From(job->second, w.window.from); p != job->second.end() && p->ts < to; ++p) {
+      usage.sums += p->sums;
+      any = true;
+    }
+    if (any) out.push_back(std::move(usage));
+  }
+  std::ranges::sort(out, {}, &store::JobUsage::job);
+  return out;
+}
+
+StatusOr<bool> MinutesAhead::Have(store::Window w) {
+  const Micros from = FloorTo(w.from, kStep), to = FloorTo(w.to + kStep - 1, kStep);
+  if (to > to_) return false;  // what has not come yet is not read for good
+  if (at_hand_.to <= from) at_hand_ = {from, from}, said_.clear(), used_.clear();
+  if (from < at_hand_.from) return false;
+  while (at_hand_.to < to) {
+    Drop(from);
+    at_hand_.from = from;
+    const Micros end = std::min(std::max(at_hand_.to + piece_, to), to_);
+    FW_RETURN_IF_ERROR(Read({at_hand_.to, end}));
+    at_hand_.to = end;
+  }
+  return true;
+}
+
+Status MinutesAhead::Read(store::Window piece) {
+  reads_ += 2;
+  FW_ASSIGN_OR_RETURN(const std::vector<store::ApplicationPoint> said,
+                      query_.store().ApplicationSeries(piece, {}, kStep));
+  FW_ASSIGN_OR_RETURN(const std::vector<store::JobPoint> used,
+                      query_.store().UsageByJobSteps(piece, kMicrosPerMinute, /*least_duty=*/0));
+  for (const store::ApplicationPoint& p : said) said_[p.claim].push_back({p.ts, p.sums});
+  for (const store::JobPoint& p : used) used_[p.job].push_back({p.ts, p.sums});
+  return absl::OkStatus();
+}
+
+void MinutesAhead::Drop(Micros before) {
+  const auto drop = [before](auto* by_id) {
+    absl::erase_if(*by_id, [before](auto& one) {
+      auto& points = one.second;
+      points.erase(points.begin(), From(points, before));
+      return points.empty();
+    });
+  };
+  drop(&said_);
+  drop(&used_);
+}
+
+}  // namespace flopwatch::query
