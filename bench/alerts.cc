@@ -113,9 +113,8 @@ int Main(int argc, char** argv) {
       "round: look         {:8.1f} ms\n"
       "round: rules        {:8.1f} ms\n"
       "round over the pass {:8.2f} times; {} alerts\n",
-      round.of(alerts::Scope::kGpu).size(), round.of(alerts::Scope::kJob).size(),
-      engine.rules().size(), plain.size(), pass, sum, look_ms, run_ms, (look_ms + run_ms) / pass,
-      engine.Alerts(true).size());
+      gpus, round.of(alerts::Scope::kJob).size(), engine.rules().size(), plain.size(), pass, sum,
+      look_ms, run_ms, (look_ms + run_ms) / pass, engine.Alerts(true).size());
   return 0;
 }
 

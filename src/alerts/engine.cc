@@ -123,7 +123,19 @@ bool Engine::Run(const Round& round) {
     MoveTimes(step - options_.interval);
   }
   if (begun_ == 0) begun_ = round.ts;
-  for (size_t rule = 0; rule < rules_.size(); ++rule) RunRule(rule, round);
+  for (size_t s = 0; s < kScopes; ++s) {
+    const auto scope = static_cast<Scope>(s);
+    std::vector<size_t> of_scope;
+    for (size_t r = 0; r < rules_.size(); ++r)
+      if (rules_[r].scope == scope) of_scope.push_back(r);
+    if (of_scope.empty()) continue;
+    for (const size_t r : of_scope) state_[r].marks.Set(state_[r].members);
+    // All rules of a block while it is at hand.
+    round.Visit(scope, [&](const Subjects& block, size_t first) {
+      for (const size_t r : of_scope) RunRule(r, round, {block, first});
+    });
+    for (const size_t r : of_scope) LookForMissing(r, round.ts);
+  }
   Tell(round.ts);
   Forget(round.ts);
   stats_.last_round = round.ts;
@@ -144,10 +156,11 @@ void Engine::MoveTimes(Micros by) {
   }
 }
 
-void Engine::RunRule(size_t r, const Round& round) {
+void Engine::RunRule(size_t r, const Round& round, const Block& block) {
   const Rule& rule = rules_[r];
-  const Subjects& subjects = round.of(rule.scope);
+  const Subjects& subjects = block.subjects;
   Members& members = state_[r].members;
+  if (members.empty() && !rule.when->MayHold(subjects)) return;
   rule.when->Evaluate(subjects, &holds_);
   const bool any = std::ranges::find(holds_, 1.0) != holds_.end();
   if (!any && members.empty()) return;
@@ -156,22 +169,24 @@ void Engine::RunRule(size_t r, const Round& round) {
   if (any && rule.threshold) rule.threshold->Evaluate(subjects, &thresholds_);
   for (size_t row = 0; row < holds_.size(); ++row) {
     const uint64_t key = subjects.keys[row];
+    const auto place = static_cast<uint32_t>(block.first + row);
     const Holds holds = HoldsOf(rule, subjects, row);
     if (holds == Holds::kYes) {
       Member& m = members[key];
       m.looked = round.ts;
-      m.row = static_cast<uint32_t>(row);
+      m.row = place;
       if (ChangedHands(r, subjects, row, &m)) {
         if (!m.group.empty()) Leave(r, key, m, round.ts, "cleared");
         m = {.looked = round.ts, .row = m.row, .holder = HolderOf(rule, subjects, row)};
       }
-      Hold(r, round, row, &m);
+      Hold(r, round, block, row, &m);
       continue;
     }
+    if (!state_[r].marks.MayHave(key)) continue;
     const auto at = members.find(key);
     if (at == members.end()) continue;
     at->second.looked = round.ts;
-    at->second.row = static_cast<uint32_t>(row);
+    at->second.row = place;
     if (ChangedHands(r, subjects, row, &at->second)) {
       if (!at->second.group.empty()) Leave(r, key, at->second, round.ts, "cleared");
       members.erase(at);
@@ -179,9 +194,11 @@ void Engine::RunRule(size_t r, const Round& round) {
     }
     if (DoesNotHold(r, key, &at->second, holds, round.ts)) members.erase(at);
   }
-  absl::erase_if(members, [&](auto& m) {
-    return m.second.looked != round.ts &&
-           DoesNotHold(r, m.first, &m.second, Holds::kUnknown, round.ts);
+}
+
+void Engine::LookForMissing(size_t r, Micros ts) {
+  absl::erase_if(state_[r].members, [&](auto& m) {
+    return m.second.looked != ts && DoesNotHold(r, m.first, &m.second, Holds::kUnknown, ts);
   });
 }
 
@@ -214,9 +231,9 @@ bool Engine::ChangedHands(size_t r, const Subjects& subjects, size_t row, Member
   return changed;
 }
 
-void Engine::Hold(size_t r, const Round& round, size_t row, Member* m) {
+void Engine::Hold(size_t r, const Round& round, const Block& block, size_t row, Member* m) {
   const Rule& rule = rules_[r];
-  const uint64_t key = round.of(rule.scope).keys[row];
+  const uint64_t key = block.subjects.keys[row];
   if (m->since == 0) m->since = round.ts;
   if (m->unknown != 0 && m->group.empty()) m->since += round.ts - m->unknown;
   m->unknown = m->no_data = 0;
@@ -224,8 +241,7 @@ void Engine::Hold(size_t r, const Round& round, size_t row, Member* m) {
   m->value = rule.value ? values_[row] : std::nan("");
   m->threshold = rule.threshold ? thresholds_[row] : std::nan("");
   m->evidence.clear();
-  for (const Quantity q : state_[r].evidence)
-    m->evidence.push_back(round.of(rule.scope).At(q, row));
+  for (const Quantity q : state_[r].evidence) m->evidence.push_back(block.subjects.At(q, row));
   if (!m->group.empty()) {
     const auto group = state_[r].groups.find(m->group);
     Alert& alert = alerts_.at(group->second.id);
@@ -236,7 +252,7 @@ void Engine::Hold(size_t r, const Round& round, size_t row, Member* m) {
   }
   const bool in_grace = !has_state_ && round.ts - begun_ < options_.grace;
   if (m->held - m->since < rule.hold || in_grace) return;
-  m->who = round.who(rule.scope, row, WhoseOf(rule));
+  m->who = round.who(rule.scope, m->row, WhoseOf(rule));
   Fire(r, key, m, round);
 }
 

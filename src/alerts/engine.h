@@ -26,6 +26,7 @@
 // samples after a start are as likely of the start as of the fleet.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <deque>
 #include <map>
@@ -123,21 +124,42 @@ class Engine {
     std::vector<double> evidence;  // as OfRule::evidence
   };
   using Members = absl::flat_hash_map<uint64_t, Member>;
+  // Which keys may be among a rule's members, from before the round: one bit says of most subjects
+  // that they are not.
+  class Marks {
+   public:
+    void Set(const Members& members) {
+      bits_.reset();
+      for (const auto& [key, member] : members) bits_.set(key % kBits);
+    }
+    bool MayHave(uint64_t key) const { return bits_[key % kBits]; }
+
+   private:
+    static constexpr size_t kBits = 1 << 13;
+    std::bitset<kBits> bits_;
+  };
   struct Group {
     std::string id;  // of its alert, which may be resolved
     std::vector<uint64_t> members;
   };
   struct OfRule {
     Members members;
+    Marks marks;
     std::map<std::string, Group> groups;
     std::vector<Quantity> evidence;  // of the rule
   };
   enum class Holds : uint8_t { kYes, kNo, kUnknown, kPauses };
 
   void MoveTimes(Micros by);
-  void RunRule(size_t rule, const Round& round);
+  struct Block {  // some of a round's subjects of one kind
+    const Subjects& subjects;
+    size_t first = 0;  // in the round
+  };
+  void RunRule(size_t rule, const Round& round, const Block& block);
+  // Members that this round did not have.
+  void LookForMissing(size_t rule, Micros ts);
   Holds HoldsOf(const Rule& rule, const Subjects& subjects, size_t row) const;
-  void Hold(size_t rule, const Round& round, size_t row, Member* member);
+  void Hold(size_t rule, const Round& round, const Block& block, size_t row, Member* member);
   // A rule about new XIDs is about who had the GPU when one came; the others, who has it now.
   static Whose WhoseOf(const Rule& rule);
   static uint32_t HolderOf(const Rule& rule, const Subjects& subjects, size_t row);
@@ -170,7 +192,7 @@ class Engine {
   bool has_state_ = false;  // it goes on from one: no grace
   bool changed_ = false;
   EngineStats stats_;
-  std::vector<double> holds_, works_, values_, thresholds_;  // of the round
+  std::vector<double> holds_, works_, values_, thresholds_;  // of the block
 };
 
 }  // namespace flopwatch::alerts

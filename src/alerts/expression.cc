@@ -36,7 +36,10 @@ class ExpressionParser {
     FW_ASSIGN_OR_RETURN(const Kind kind, Or());
     SkipSpace();
     if (at_ < text_.size()) return Expected("and, or, a comparison, or the end");
-    if (kind == wanted) return absl::OkStatus();
+    if (kind == wanted) {
+      out_.screen_ = FirstPart();
+      return absl::OkStatus();
+    }
     return wanted == Kind::kCondition
                ? InvalidArgument("\"{}\" is a number, not a condition; compare it, as in {} > 0",
                                  Printable(text_, 80), Printable(text_, 40))
@@ -45,6 +48,19 @@ class ExpressionParser {
 
  private:
   using Parsed = StatusOr<Kind>;
+
+  // The steps before the first "and" that, where they are false, leads from "and" to "and" to the
+  // end; all, if there is none.
+  size_t FirstPart() const {
+    const auto& steps = out_.steps_;
+    for (size_t at = 0; at < steps.size(); ++at) {
+      if (steps[at].op != Op::kSkipIfFalse) continue;
+      size_t to = steps[at].first;
+      while (to < steps.size() && steps[to].op == Op::kSkipIfFalse) to = steps[to].first;
+      if (to == steps.size()) return at;
+    }
+    return steps.size();
+  }
 
   void SkipSpace() {
     while (at_ < text_.size() && (text_[at_] == ' ' || text_[at_] == '\n' || text_[at_] == '\t'))
@@ -153,10 +169,13 @@ class ExpressionParser {
 
   Parsed List() {
     if (!Take("{")) return Expected("{, the begin of a list of numbers,");
-    Expression::Step step{.op = Op::kIn, .first = static_cast<uint32_t>(out_.members_.size())};
+    Expression::Step step{.op = Op::kIn,
+                          .constant = std::numeric_limits<double>::infinity(),
+                          .first = static_cast<uint32_t>(out_.members_.size())};
     do {
       FW_ASSIGN_OR_RETURN(const double member, Number());
       out_.members_.push_back(member);
+      step.constant = std::min(step.constant, member);
       ++step.count;
     } while (Take(","));
     if (!Take("}")) return Expected(", or }");
@@ -237,12 +256,24 @@ class ExpressionParser {
   }
   Parsed Arguments(std::string_view name, Op op, int count, Kind gives) {
     if (!Take("(")) return Expected("( after a function's name");
+    const size_t begin = out_.steps_.size();
     for (int k = 0; k < count; ++k) {
       if (k > 0 && !Take(",")) return Expected("a comma and the next argument");
       FW_ASSIGN_OR_RETURN(const Kind kind, Or());
       FW_RETURN_IF_ERROR(Must(kind, Kind::kNumber, name));
     }
     if (!Take(")")) return Expected(")");
+    const size_t n = out_.steps_.size();
+    if (op == Op::kBits && n == begin + 2 && out_.steps_[begin].op == Op::kQuantity &&
+        out_.steps_[begin + 1].op == Op::kConstant) {
+      const Expression::Step both{.op = Op::kHasBits,
+                                  .constant = out_.steps_[begin + 1].constant,
+                                  .quantity = out_.steps_[begin].quantity};
+      out_.steps_.resize(begin);
+      level_ -= 2;
+      FW_RETURN_IF_ERROR(Push(both, 1));
+      return gives;
+    }
     FW_RETURN_IF_ERROR(Push(op, 1 - count));
     return gives;
   }
@@ -295,12 +326,18 @@ StatusOr<Expression> Expression::Parse(std::string_view text, Scope scope, Kind 
   return out;
 }
 
+std::vector<double>* Expression::Stack() const {
+  static thread_local std::vector<double> stack;
+  stack.resize(std::max(stack.size(), std::max<size_t>(depth_, 1) * kBlock));
+  return &stack;
+}
+
 void Expression::Evaluate(const Subjects& subjects, std::vector<double>* out) const {
   out->resize(subjects.size());
-  std::vector<double> stack(std::max<size_t>(depth_, 1) * kBlock);
+  std::vector<double>* const stack = Stack();
   for (size_t first = 0; first < subjects.size(); first += kBlock) {
     const size_t rows = std::min(kBlock, subjects.size() - first);
-    EvaluateBlock(subjects, first, rows, &stack, out->data() + first);
+    EvaluateBlock(subjects, steps_.size(), first, rows, stack, out->data() + first);
   }
 }
 
@@ -324,14 +361,34 @@ void Compare(double* a, const double* b, size_t rows, F&& f) {
 // A column with a constant.
 template <typename F>
 void CompareWith(const double* column, double constant, size_t rows, double* out, F&& f) {
-  for (size_t k = 0; k < rows; ++k)
-    out[k] = std::isnan(column[k]) ? kUnknown : (f(column[k], constant) ? 1.0 : 0.0);
+  for (size_t k = 0; k < rows; ++k) {
+    const double holds = f(column[k], constant) ? 1.0 : 0.0;  // first: then several at a time
+    out[k] = std::isnan(column[k]) ? kUnknown : holds;
+  }
+}
+// Whether it holds of any.
+template <typename F>
+bool AnyIs(const double* column, double constant, size_t rows, F&& f) {
+  uint64_t any = 0;
+  for (size_t k = 0; k < rows; ++k) any |= f(column[k], constant) ? 1 : 0;
+  return any != 0;
 }
 bool AllAre(const double* a, size_t rows, double value) {
   uint64_t differ = 0;  // as bits and without a way out: several at a time
   for (size_t k = 0; k < rows; ++k)
     differ |= std::bit_cast<uint64_t>(a[k]) ^ std::bit_cast<uint64_t>(value);
   return differ == 0;
+}
+// Calls `with` with the comparison that a step makes; none is true of what is not known but "not
+// equal".
+template <typename F>
+decltype(auto) WithComparison(bool less, bool less_equal, bool equal, bool negated, F&& with) {
+  if (less && !negated) return with(std::less<>());
+  if (less) return with(std::greater_equal<>());
+  if (less_equal && !negated) return with(std::less_equal<>());
+  if (less_equal) return with(std::greater<>());
+  if (equal) return with(std::equal_to<>());
+  return with([](double x, double y) { return x < y || x > y; });
 }
 double IsBit(double x, double mask) {
   if (std::isnan(x) || std::isnan(mask)) return kUnknown;
@@ -350,18 +407,40 @@ double Either(double x, double y) {
 
 }  // namespace
 
-void Expression::EvaluateBlock(const Subjects& subjects, size_t first, size_t rows,
+bool Expression::MayHold(const Subjects& subjects) const {
+  const Step& s = steps_.front();
+  std::vector<double> holds;
+  for (size_t first = 0; first < subjects.size(); first += kBlock) {
+    const size_t rows = std::min(kBlock, subjects.size() - first);
+    const auto& column = subjects.columns[static_cast<size_t>(s.quantity)];
+    if (screen_ == 1 && s.op == Op::kCompare) {
+      if (column.empty()) return false;  // of none it is known
+      const bool any = WithComparison(
+          s.compare == Op::kLess, s.compare == Op::kLessEqual, s.compare == Op::kEqual, s.negated,
+          [&](auto f) { return AnyIs(column.data() + first, s.constant, rows, f); });
+      if (any) return true;
+      continue;
+    }
+    holds.resize(kBlock);
+    EvaluateBlock(subjects, screen_, first, rows, Stack(), holds.data());
+    if (AnyIs(holds.data(), 1.0, rows, std::equal_to<>())) return true;
+  }
+  return false;
+}
+
+void Expression::EvaluateBlock(const Subjects& subjects, size_t steps, size_t first, size_t rows,
                                std::vector<double>* stack, double* out) const {
   double* const base = stack->data();
   size_t level = 0;
-  for (size_t at = 0; at < steps_.size(); ++at) {
+  for (size_t at = 0; at < steps; ++at) {
     const Step& s = steps_[at];
     if (s.op == Op::kSkipIfFalse || s.op == Op::kSkipIfTrue) {
       const double decided = s.op == Op::kSkipIfTrue ? 1 : 0;
       if (AllAre(base + (level - 1) * kBlock, rows, decided)) at = s.first - 1;
       continue;
     }
-    if (s.op == Op::kConstant || s.op == Op::kQuantity || s.op == Op::kCompare) {
+    if (s.op == Op::kConstant || s.op == Op::kQuantity || s.op == Op::kCompare ||
+        s.op == Op::kHasBits) {
       double* const top = base + level++ * kBlock;
       if (s.op == Op::kConstant) {
         std::fill_n(top, rows, s.constant);
@@ -373,18 +452,15 @@ void Expression::EvaluateBlock(const Subjects& subjects, size_t first, size_t ro
         std::fill_n(top, rows, kUnknown);
       } else if (s.op == Op::kQuantity) {
         std::copy_n(values, rows, top);
-      } else if (s.compare == Op::kLess && !s.negated) {
-        CompareWith(values, s.constant, rows, top, std::less<>());
-      } else if (s.compare == Op::kLess) {
-        CompareWith(values, s.constant, rows, top, std::greater_equal<>());
-      } else if (s.compare == Op::kLessEqual && !s.negated) {
-        CompareWith(values, s.constant, rows, top, std::less_equal<>());
-      } else if (s.compare == Op::kLessEqual) {
-        CompareWith(values, s.constant, rows, top, std::greater<>());
-      } else if (s.compare == Op::kEqual) {
-        CompareWith(values, s.constant, rows, top, std::equal_to<>());
+      } else if (s.op == Op::kHasBits) {
+        double last = 0, is = IsBit(0, s.constant);  // reasons are mostly the same ones
+        for (size_t k = 0; k < rows; ++k) {
+          if (values[k] != last) last = values[k], is = IsBit(last, s.constant);
+          top[k] = is;
+        }
       } else {
-        CompareWith(values, s.constant, rows, top, std::not_equal_to<>());
+        WithComparison(s.compare == Op::kLess, s.compare == Op::kLessEqual, s.compare == Op::kEqual,
+                       s.negated, [&](auto f) { CompareWith(values, s.constant, rows, top, f); });
       }
       continue;
     }
@@ -447,6 +523,7 @@ void Expression::EvaluateBlock(const Subjects& subjects, size_t first, size_t ro
         const double* const begin = members_.data() + s.first;
         One(a, rows, [&](double x) {
           if (std::isnan(x)) return kUnknown;
+          if (x < s.constant) return 0.0;  // than the least: of most, nothing has happened
           return std::find(begin, begin + s.count, x) != begin + s.count ? 1.0 : 0.0;
         });
         break;
@@ -456,6 +533,7 @@ void Expression::EvaluateBlock(const Subjects& subjects, size_t first, size_t ro
       case Op::kSkipIfFalse:
       case Op::kSkipIfTrue:
       case Op::kCompare:
+      case Op::kHasBits:
         break;
     }
   }

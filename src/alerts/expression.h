@@ -36,7 +36,12 @@ class Expression {
   // Those it names, each once, in the order of their first use.
   const std::vector<Quantity>& quantities() const { return quantities_; }
 
+  // False: of none does the condition hold; it may still not be known. Looks at the first part of
+  // a chain of `and` alone where that is enough, as it is for most of the subjects of most rules.
+  bool MayHold(const Subjects& subjects) const;
+
   // One value a subject: a number; of a condition 1, 0, or NaN where it is not known.
+  // Room for it is the thread's.
   void Evaluate(const Subjects& subjects, std::vector<double>* out) const;
 
  private:
@@ -65,6 +70,7 @@ class Expression {
     kSkipIfFalse,
     kSkipIfTrue,
     kCompare,  // a quantity with a constant: most of what rules say
+    kHasBits,  // bits() of these two
   };
   struct Step {
     Op op = Op::kConstant;
@@ -74,9 +80,11 @@ class Expression {
     Op compare = Op::kLess;         // of kCompare
     bool negated = false;           // likewise
   };
-  // Of `rows` subjects from `first` on; `stack` has a block for each level.
-  void EvaluateBlock(const Subjects& subjects, size_t first, size_t rows,
+  // The first `steps` of them for `rows` subjects from `first` on; `stack` has a block for each
+  // level.
+  void EvaluateBlock(const Subjects& subjects, size_t steps, size_t first, size_t rows,
                      std::vector<double>* stack, double* out) const;
+  std::vector<double>* Stack() const;
 
   Scope scope_ = Scope::kGpu;
   std::string text_;
@@ -84,6 +92,7 @@ class Expression {
   std::vector<double> members_;
   std::vector<Quantity> quantities_;
   size_t depth_ = 0;
+  size_t screen_ = 0;  // steps that are the first part of a chain of `and`, or all
 };
 
 }  // namespace flopwatch::alerts

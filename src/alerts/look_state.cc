@@ -27,18 +27,9 @@ void Look::WriteState(std::string* out) const {
       json.BeginArray().Value(low.hour).Value(static_cast<double>(low.ofu)).EndArray();
     json.EndArray().EndArray();
   }
-  json.EndArray().Key("xids").BeginArray();
-  for (const Board& board : boards_) {
-    if (board.key == 0 || board.xid < 0) continue;
-    const auto record = memory_.registry().entity(board.entity);
-    if (record)
-      json.BeginArray()
-          .Value(record->key.uuid)
-          .Value(board.xid)
-          .Value(board.xid_errors.value_or(-1))
-          .EndArray();
-  }
-  json.EndArray().EndObject();
+  json.EndArray().Key("xids");
+  devices_.WriteState(&json);
+  json.EndObject();
 }
 
 Status Look::ReadState(const Json& json) {
@@ -67,14 +58,7 @@ Status Look::ReadState(const Json& json) {
             {low.array()[0].integer_or(0),
              static_cast<float>(low.array()[1].number_or(ingest::GpuNow::kAbsent))});
   }
-  for (const Json& x : json["xids"].array()) {
-    const Json::Array& parts = x.array();  // an older version's have two
-    if (parts.size() < 2) continue;
-    XidState& seen = xids_[parts[0].text()];
-    seen.xid = static_cast<int32_t>(parts[1].integer_or(-1));
-    const int64_t errors = parts.size() > 2 ? parts[2].integer_or(-1) : -1;
-    if (errors >= 0) seen.errors = errors;
-  }
+  devices_.ReadState(json["xids"]);
   return absl::OkStatus();
 }
 

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "base/mutex.h"
 #include "base/prefetch.h"
 
@@ -73,6 +74,25 @@ class ChunkedTable {
       const T* entries = chunk->entries.load(std::memory_order_relaxed);
       if (entries == nullptr) continue;
       for (int32_t k = 0; k < kChunk; ++k) f(entries[k]);
+    }
+  }
+
+  // Calls f(absl::Span<T>) with copies of a chunk's entries that `keep`, chunk by chunk, without a
+  // lock. `room` is used again for each.
+  template <typename K, typename F>
+  void ForEachCopied(std::vector<T>* room, K&& keep, F&& f) const {
+    for (const auto& slot : chunks_) {
+      const Chunk* chunk = slot.load(std::memory_order_acquire);
+      if (chunk == nullptr) continue;
+      room->clear();
+      {
+        MutexLock lock(chunk->mutex);
+        const T* entries = chunk->entries.load(std::memory_order_relaxed);
+        if (entries == nullptr) continue;
+        for (int32_t k = 0; k < kChunk; ++k)
+          if (keep(entries[k])) room->push_back(entries[k]);
+      }
+      if (!room->empty()) f(absl::MakeSpan(*room));
     }
   }
 

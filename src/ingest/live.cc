@@ -456,6 +456,12 @@ void LiveState::ForEachGpu(int32_t job, absl::FunctionRef<void(const GpuNow&)> v
   });
 }
 
+void LiveState::ForEachGpuPiece(absl::FunctionRef<void(absl::Span<GpuNow>)> visit) const {
+  std::vector<GpuNow> room;
+  impl_->gpus.ForEachCopied(
+      &room, [](const GpuNow& g) { return g.ts != 0; }, visit);
+}
+
 std::vector<GpuNow> LiveState::Gpus(int32_t job) const {
   std::vector<GpuNow> out;
   ForEachGpu(job, [&](const GpuNow& g) { out.push_back(g); });

@@ -87,6 +87,8 @@ class LiveState {
   std::vector<GpuNow> Gpus(int32_t job = 0) const;
   // The same without copying; called under a lock, must be quick.
   void ForEachGpu(int32_t job, absl::FunctionRef<void(const GpuNow&)> visit) const;
+  // Of all, some hundreds at once; called without a lock, with copies that may be changed.
+  void ForEachGpuPiece(absl::FunctionRef<void(absl::Span<GpuNow>)> visit) const;
   // Latest row of one entity; ts = 0 when it was never seen.
   GpuNow Gpu(int32_t entity) const;
   // Sums of one GPU or instance, in its own seconds, from the first kGpuSlot that begins at or

@@ -514,6 +514,20 @@ std::vector<int32_t> JobCatalog::SetMembers(int32_t set) const {
   return it == sets_.end() ? std::vector<int32_t>() : it->second;
 }
 
+void JobCatalog::ForEachMember(int32_t set, absl::FunctionRef<void(int32_t)> visit) const {
+  const MutexLock lock(mutex_);
+  const auto it = sets_.find(set);
+  if (it == sets_.end()) return;
+  for (const int32_t job : it->second) visit(job);
+}
+
+bool JobCatalog::VisitJob(int32_t id, absl::FunctionRef<void(const JobRecord&)> visit) const {
+  const MutexLock lock(mutex_);
+  const Job* job = Get(id);
+  if (job != nullptr) visit(job->record);
+  return job != nullptr;
+}
+
 void JobCatalog::TakeChanges(Changes* changes) {
   const MutexLock lock(mutex_);
   for (const int32_t id : dirty_jobs_) {

@@ -81,6 +81,8 @@ class JobCatalog {
   std::vector<std::string> KeysOfId(std::string_view id) const;
   std::vector<JobRecord> All() const;
   std::vector<int32_t> SetMembers(int32_t set) const;
+  void ForEachMember(int32_t set, absl::FunctionRef<void(int32_t)> visit) const;
+  bool VisitJob(int32_t id, absl::FunctionRef<void(const JobRecord&)> visit) const;
   void TakeChanges(Changes* changes);
   void AddTo(IndexStats* stats) const;
 

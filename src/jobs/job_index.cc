@@ -75,6 +75,13 @@ std::vector<int32_t> JobIndex::SetMembers(int32_t set) const {
   return impl_->catalog.SetMembers(set);
 }
 
+void JobIndex::ForEachMember(int32_t set, absl::FunctionRef<void(int32_t)> visit) const {
+  impl_->catalog.ForEachMember(set, visit);
+}
+bool JobIndex::VisitJob(int32_t id, absl::FunctionRef<void(const JobRecord&)> visit) const {
+  return impl_->catalog.VisitJob(id, visit);
+}
+
 size_t JobIndex::GpusEver(int32_t job) const { return impl_->catalog.EntityCount(job); }
 
 Changes JobIndex::TakeChanges(bool shutdown) {

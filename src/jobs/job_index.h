@@ -250,6 +250,9 @@ class JobIndex {
   std::vector<JobRecord> AllJobs() const;
   // Members of a set; empty for 0.
   std::vector<int32_t> SetMembers(int32_t set) const;
+  // The same, and job(), without copies: called under a lock, must be quick and ask nothing here.
+  void ForEachMember(int32_t set, absl::FunctionRef<void(int32_t)> visit) const;
+  bool VisitJob(int32_t id, absl::FunctionRef<void(const JobRecord&)> visit) const;  // is there
   // Who owned what in [from, to), of one job or of all (job = 0), by the strongest source: parts of
   // intervals that a stronger source overrides are left out, so one interval may give several
   // records with its id. Ends are not clipped to the window. Sorted by entity, then time.

@@ -248,8 +248,7 @@ StatusOr<Seen> GatherSeen(const Asked& asked, const std::vector<store::JobWindow
   seen.raw = question.exact || (question.job && !memory.IsLarge() && !windows.empty() &&
                                 windows[0].window.to - windows[0].window.from <= kExactWindow);
   if (!windows.empty()) {
-    FW_ASSIGN_OR_RETURN(std::vector<store::JobUsage> usage,
-                        asked.reads.Usage(windows, seen.raw));
+    FW_ASSIGN_OR_RETURN(std::vector<store::JobUsage> usage, asked.reads.Usage(windows, seen.raw));
     if (seen.raw && !question.exact && usage.empty()) {  // raw rows are gone
       seen.raw = false;
       FW_ASSIGN_OR_RETURN(usage, asked.reads.Usage(windows, false));

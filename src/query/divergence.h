@@ -48,8 +48,8 @@ struct DivergenceQuestion {
   fleet::Thresholds thresholds;
 };
 
-// What is asked of the store again and again where the past is judged moment by moment; store.h says
-// what each means (UsageByJobWindows() for Usage(), ApplicationByClaim() for Said()).
+// What is asked of the store again and again where the past is judged moment by moment; store.h
+// says what each means (UsageByJobWindows() for Usage(), ApplicationByClaim() for Said()).
 class DivergenceReads {
  public:
   virtual ~DivergenceReads() = default;

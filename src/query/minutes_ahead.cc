@@ -11,9 +11,9 @@ constexpr Micros kLongestPiece = 8 * kMicrosPerHour;
 
 Micros PieceOf(size_t gpus) {  // a GPU is of one job as a rule: there are no more of these
   const double minutes = kMostPoints / std::max<double>(static_cast<double>(gpus), 1);
-  return std::clamp(FloorTo(static_cast<Micros>(std::min(minutes, 1e6)) * kMicrosPerMinute,
-                            MinutesAhead::kStep),
-                    kMicrosPerHour, kLongestPiece);
+  return std::clamp(
+      FloorTo(static_cast<Micros>(std::min(minutes, 1e6)) * kMicrosPerMinute, MinutesAhead::kStep),
+      kMicrosPerHour, kLongestPiece);
 }
 
 template <typename T>
@@ -51,8 +51,7 @@ StatusOr<std::vector<store::ApplicationUsage>> MinutesAhead::Said(
   for (const auto& [claim, steps] : said_) {
     if (!claims.empty() && std::ranges::find(claims, claim) == claims.end()) continue;
     store::ApplicationUsage usage{claim, {}};
-    for (auto s = From(steps, w.from); s != steps.end() && s->ts < w.to; ++s)
-      usage.sums += s->sums;
+    for (auto s = From(steps, w.from); s != steps.end() && s->ts < w.to; ++s) usage.sums += s->sums;
     if (usage.sums.samples > 0) out.push_back(std::move(usage));
   }
   std::ranges::sort(out, {}, &store::ApplicationUsage::claim);
@@ -64,9 +63,9 @@ StatusOr<std::vector<store::JobUsage>> MinutesAhead::Usage(
   store::Window all = {0, 0};
   for (const store::JobWindow& w : windows) {
     FW_RETURN_IF_ERROR(store::CheckWindow(w.window));
-    all = all.to == 0 ? w.window
-                      : store::Window{std::min(all.from, w.window.from),
-                                      std::max(all.to, w.window.to)};
+    all = all.to == 0
+              ? w.window
+              : store::Window{std::min(all.from, w.window.from), std::max(all.to, w.window.to)};
   }
   if (all.to == 0) return std::vector<store::JobUsage>();
   bool known = false;

@@ -41,7 +41,7 @@ class MinutesAhead final : public DivergenceReads {
 
   const Query& query_;
   const Micros to_;
-  Micros piece_;          // read at once
+  Micros piece_;           // read at once
   store::Window at_hand_;  // whole steps; empty at first
   std::vector<telemetry::ApplicationClaim> claims_;
   bool has_claims_ = false;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "alerts/engine.h"
+#include "gtest/gtest.h"
 
 namespace flopwatch::alerts {
 
@@ -44,6 +45,29 @@ inline Round RoundOf(int64_t s, Quantity q, std::vector<TestGpu> gpus) {
     return who;
   };
   return round;
+}
+
+// All subjects of a kind together, of the round that was taken last.
+inline Subjects WholeOf(const Round& round, Scope scope) {
+  Subjects all;
+  round.Visit(scope, [&](const Subjects& block, size_t first) {
+    EXPECT_EQ(first, all.size());
+    all.keys.insert(all.keys.end(), block.keys.begin(), block.keys.end());
+    for (size_t q = 0; q < kQuantityCount; ++q) {
+      std::vector<double>& column = all.columns[q];
+      column.insert(column.end(), block.columns[q].begin(), block.columns[q].end());
+    }
+  });
+  return all;
+}
+
+// Of a row of the round that was taken last.
+inline double ValueIn(const Round& round, Quantity q, size_t row) {
+  double value = kNotKnown;
+  round.Visit(SpecOf(q).scope, [&](const Subjects& block, size_t first) {
+    if (row >= first && row - first < block.size()) value = block.At(q, row - first);
+  });
+  return value;
 }
 
 }  // namespace flopwatch::alerts

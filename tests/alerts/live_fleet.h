@@ -77,7 +77,7 @@ class LiveFleet {
       engine_->Run(round_);
     }
   }
-  double Value(Quantity q, size_t row = 0) const { return round_.of(SpecOf(q).scope).At(q, row); }
+  double Value(Quantity q, size_t row = 0) const { return ValueIn(round_, q, row); }
   // "rule: summary" of what fires.
   std::vector<std::string> Firing() const {
     std::vector<std::string> out;

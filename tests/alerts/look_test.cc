@@ -118,7 +118,7 @@ TEST(Look, WhatIsWantedIsTheSameAsOfAll) {
     some.Take(fleet.now(), &of_some);
     size_t known = 0;
     for (const QuantitySpec& spec : Quantities()) {
-      const Subjects &a = of_all.of(spec.scope), &b = of_some.of(spec.scope);
+      const Subjects a = WholeOf(of_all, spec.scope), b = WholeOf(of_some, spec.scope);
       ASSERT_EQ(a.size(), b.size());
       for (size_t row = 0; row < a.size(); ++row) {
         const double x = a.At(spec.quantity, row), y = b.At(spec.quantity, row);
@@ -137,10 +137,13 @@ TEST(Look, WhatIsWantedIsTheSameAsOfAll) {
 // Of a job that shares one of its GPUs: whichever of its GPUs has no duty cycle, the lowest is not
 // known.
 TEST(Look, TheQuietestOfAJobIsKnownWhereAllAre) {
-  for (const int unknown : {-1, 0, 3}) {
+  // One that is not known may be lower, unless its SMs are seen to work.
+  for (const auto& [unknown, works] :
+       {std::pair(-1, true), {0, false}, {3, false}, {0, true}, {3, true}}) {
     LiveFleet fleet(1, 4);
     fleet[3].other = "8";
     if (unknown >= 0) fleet[unknown].duty = -1;
+    if (!works) fleet[unknown].sm = 0;
     fleet.Go(10 * kMinute);
     Look look(&fleet.memory());
     Round round;
@@ -151,8 +154,8 @@ TEST(Look, TheQuietestOfAJobIsKnownWhereAllAre) {
       if (round.who(Scope::kJob, row, Whose::kNow).job != "7") continue;
       ++seen;
       const double quietest = jobs.At(Quantity::kJobQuietest, row);
-      if (unknown < 0) {
-        EXPECT_EQ(quietest, 1);
+      if (works) {
+        EXPECT_EQ(quietest, 1) << "GPU " << unknown;
       } else {
         EXPECT_TRUE(std::isnan(quietest)) << "GPU " << unknown << ": " << quietest;
       }
@@ -635,6 +638,7 @@ TEST(Look, StateKeepsBaselinesAndXids) {
   Look look(&before.memory());
   Round round;
   look.Take(before.now(), &round);
+  ValueIn(round, Quantity::kGpuXid, 0);
   std::string state;
   look.WriteState(&state);
   const auto json = Json::Parse(state);
@@ -646,8 +650,7 @@ TEST(Look, StateKeepsBaselinesAndXids) {
   // that was counted, and what was counted before is not.
   const auto newest = [&] {
     double code = 0;
-    for (size_t k = 0; k < 4; ++k)
-      code = std::max(code, round.of(Scope::kGpu).At(Quantity::kGpuXidNew, k));
+    for (size_t k = 0; k < 4; ++k) code = std::max(code, ValueIn(round, Quantity::kGpuXidNew, k));
     return code;
   };
   before[0].xid = 31;

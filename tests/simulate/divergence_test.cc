@@ -15,10 +15,10 @@
 #include <vector>
 
 #include "efficiency/mfu.h"
+#include "fixtures/own_directory.h"
 #include "fleet/divergence/diagnose.h"
 #include "fleet/divergence/model.h"
 #include "fleet/divergence/set.h"
-#include "fixtures/own_directory.h"
 #include "make_fleet.h"
 #include "models/read.h"
 #include "query/divergence.h"

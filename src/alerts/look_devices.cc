@@ -1,0 +1,499 @@
+#include "alerts/look_devices.h"
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+#include <utility>
+
+#include "alerts/median.h"
+
+namespace flopwatch::alerts {
+namespace {
+
+using ingest::GpuNow;
+
+// Of a GPU beside its job's others by one reading.
+constexpr double kMostStep = 0.2;
+// Rows at once: their columns and copies stay in a core's own cache.
+constexpr size_t kBlock = 512;
+
+constexpr Quantity kBesidePeers[] = {Quantity::kGpuClockToJob, Quantity::kGpuPowerToJob,
+                                     Quantity::kGpuDutyToJob, Quantity::kGpuOfuToJob};
+
+// The rules that find a value of a GPU wrong which is there all the same.
+struct Wrong {
+  uint32_t tensor = 0, sm_active = 0, duty = 0, power = 0, clock = 0;
+};
+const Wrong& WrongBy() {
+  static const Wrong wrong = [] {
+    Wrong out;
+    for (const efficiency::CounterRule& rule : efficiency::CounterRules()) {
+      using enum efficiency::CounterFault;
+      if (rule.fault == kMissing || rule.fault == kRenamed || rule.fault == kUndecided) continue;
+      const uint32_t bit = 1u << static_cast<unsigned>(rule.id);
+      const auto of = [&](std::string_view counter, uint32_t* mask) {
+        if (rule.counter.empty() || rule.counter == counter) *mask |= bit;
+      };
+      of("tensor_active", &out.tensor);
+      of("sm_active", &out.sm_active);
+      of("gpu_util", &out.duty);
+      of("power_w", &out.power);
+      of("sm_clock_mhz", &out.clock);
+    }
+    return out;
+  }();
+  return wrong;
+}
+
+// Nobody is accused by a counter that cannot be believed: its value is not known.
+void LeaveOutWrong(GpuNow* gpu) {
+  const uint32_t found = gpu->counters.found;
+  if (found == 0) return;
+  const Wrong& wrong = WrongBy();
+  if ((found & wrong.tensor) != 0) gpu->tensor_active = kNotKnown;
+  if ((found & wrong.sm_active) != 0) gpu->sm_active = kNotKnown;
+  if ((found & wrong.duty) != 0) gpu->gpu_util = kNotKnown;
+  if ((found & wrong.power) != 0) gpu->power_w = kNotKnown;
+  if ((found & wrong.clock) != 0) gpu->sm_clock_mhz = kNotKnown;
+  if ((found & (wrong.tensor | wrong.clock)) != 0) gpu->ofu = kNotKnown;
+}
+
+}  // namespace
+
+// A row of a block. What nobody wants goes to a place that nobody reads: cheaper than to ask each
+// time.
+class DeviceLook::Cells {
+ public:
+  explicit Cells(Subjects* block) {
+    for (size_t q = 0; q < kQuantityCount; ++q) {
+      std::vector<double>& column = block->columns[q];
+      columns_[q] = column.empty() ? nowhere_.data() : column.data();
+    }
+  }
+  Cells(const Cells&) = delete;
+  void operator=(const Cells&) = delete;
+  void Go(size_t row) { row_ = row; }
+  void Set(Quantity q, double value) const { columns_[static_cast<size_t>(q)][row_] = value; }
+  // All but what a silent GPU has too: its age, and who holds it.
+  void ForgetFreshOnes() const {
+    for (const QuantitySpec& spec : Quantities())
+      if (spec.scope == Scope::kGpu && spec.quantity != Quantity::kGpuAge &&
+          spec.quantity != Quantity::kGpuAllocated && spec.quantity != Quantity::kGpuJobs)
+        Set(spec.quantity, kNotKnown);
+  }
+
+ private:
+  std::array<double*, kQuantityCount> columns_;
+  std::array<double, kBlock> nowhere_;
+  size_t row_ = 0;
+};
+
+void DeviceLook::Growth::See(int64_t value) {
+  if (value < 0) return;
+  if (total >= 0 && value > total) {
+    constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
+    now = static_cast<uint32_t>(std::min(now + std::min(value - total, kMost), kMost));
+  }
+  total = value;  // one that went back was reset
+}
+
+DeviceLook::Board& DeviceLook::BoardOf(int32_t entity) {
+  const auto at = static_cast<size_t>(entity);
+  if (at >= boards_.size()) boards_.resize(at + 1);
+  Board& board = boards_[at];
+  if (board.key != 0) return board;
+  const auto record = memory_.registry().entity(entity);
+  const std::string uuid = record ? record->key.uuid : std::string();
+  board.key = SubjectKey(record && record->key.gpu_instance >= 0
+                             ? "gpu instance " + std::to_string(record->key.gpu_instance)
+                             : "gpu",
+                         uuid);
+  board.entity = entity;
+  if (const auto seen = xids_.find(uuid); seen != xids_.end()) {
+    board.xid = seen->second.xid;
+    board.xid_errors = seen->second.errors;
+  }
+  return board;
+}
+
+// Names of nodes are compared once, not in every round.
+void DeviceLook::NameNodes() {
+  const uint64_t version = memory_.registry().version();
+  if (nodes_version_ == version) return;
+  nodes_version_ = version;
+  nodes_.clear();
+  node_keys_.clear();
+  node_of_.clear();
+  absl::flat_hash_map<std::string, int32_t> known;
+  memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
+    const auto at = static_cast<size_t>(e.id);
+    if (at >= node_of_.size()) node_of_.resize(at + 1, -1);
+    if (e.labels.node.empty()) return;
+    const auto [node, is_new] =
+        known.try_emplace(e.labels.node, static_cast<int32_t>(nodes_.size()));
+    if (is_new) {
+      nodes_.push_back(e.labels.node);
+      node_keys_.push_back(SubjectKey("node", e.labels.node));
+    }
+    node_of_[at] = node->second;
+  });
+}
+
+void DeviceLook::StepBack(Micros now) {
+  for (Board& board : boards_) {
+    board.held_at = std::min(board.held_at, now);
+    board.row_at = std::min(board.row_at, now);
+    board.xid_at = std::min(board.xid_at, now);
+    board.beside_at = std::min(board.beside_at, now);
+  }
+}
+
+// --- the first pass ---
+
+void DeviceLook::Begin(Micros now, const QuantitySet& wanted) {
+  NameNodes();
+  BeginPeers();
+  node_now_.assign(nodes_.size(), {});
+  const Micros silent_after = memory_.silent_after();
+  // Instances have no troubles of their own, and a GPU that is divided is idle by its own row.
+  memory_.live()->ForEachGpu(0, [&](const GpuNow& gpu) {
+    if (gpu.instance || gpu.ts == 0) return;
+    const bool fresh = now - gpu.ts <= silent_after;
+    if (gpu.counters.found == 0) return SeeGpu(gpu, fresh, wanted);
+    GpuNow known = gpu;
+    LeaveOutWrong(&known);
+    SeeGpu(known, fresh, wanted);
+  });
+  FinishPeers();
+}
+
+int32_t DeviceLook::PlaceOfPeers(int32_t set) {
+  if (set == last_set_) return last_place_;
+  last_set_ = set;
+  const auto at = peers_at_.find(set);
+  return last_place_ = at == peers_at_.end() ? -1 : at->second;
+}
+
+// Most of the last round's job sets are this one's too. What a set has for members never changes.
+void DeviceLook::BeginPeers() {
+  const auto gone = std::ranges::count(peers_, 0, &Peers::all);
+  if (gone > 64 && static_cast<size_t>(gone) > peers_.size() / 8) {
+    size_t kept = 0;
+    for (size_t k = 0; k < peers_.size(); ++k) {
+      if (peers_[k].all == 0) continue;
+      if (kept != k) std::swap(peers_[kept], peers_[k]), std::swap(beside_[kept], beside_[k]);
+      ++kept;
+    }
+    peers_.resize(kept);
+    beside_.resize(kept);
+    peers_at_.clear();
+    for (size_t k = 0; k < kept; ++k) peers_at_[peers_[k].set] = static_cast<int32_t>(k);
+  }
+  for (Peers& p : peers_) {
+    p.fresh = p.all = p.with_duty = p.active = 0;
+    p.model = -1;
+    p.one_model = true;
+    p.duty = 0;
+    p.lowest_duty = 2;
+  }
+  for (Beside& b : beside_)
+    for (auto* values : {&b.clocks, &b.powers, &b.duties, &b.ofus}) values->clear();
+  last_set_ = 0;
+}
+
+DeviceLook::Peers& DeviceLook::NewPeers(int32_t set) {
+  last_set_ = set;
+  last_place_ = peers_at_[set] = static_cast<int32_t>(peers_.size());
+  beside_.emplace_back();
+  Peers& p = peers_.emplace_back();
+  p.set = set;
+  memory_.jobs().ForEachMember(set, [&](int32_t job) { p.jobs.push_back(job); });
+  return p;
+}
+
+void DeviceLook::SeeGpu(const GpuNow& gpu, bool fresh, const QuantitySet& wanted) {
+  const auto entity = static_cast<size_t>(gpu.entity);
+  if (entity < node_of_.size() && node_of_[entity] >= 0) {
+    NodeNow& node = node_now_[static_cast<size_t>(node_of_[entity])];
+    node.newest = std::max(node.newest, gpu.ts);
+    ++node.gpus;
+    node.allocated += gpu.job_set != 0 ? 1 : 0;
+  }
+  if (gpu.job_set == 0) return;
+  const int32_t place = PlaceOfPeers(gpu.job_set);
+  Peers& p = place < 0 ? NewPeers(gpu.job_set) : peers_[static_cast<size_t>(place)];
+  Beside& b = beside_[static_cast<size_t>(last_place_)];
+  ++p.all;
+  if (!fresh) return;
+  ++p.fresh;
+  if (p.model == -1) p.model = gpu.model;
+  if (p.model != gpu.model) p.one_model = false;
+  const auto add = [](double value, std::vector<float>* values) {
+    if (!std::isnan(value)) values->push_back(static_cast<float>(value));
+  };
+  add(gpu.sm_clock_mhz, &b.clocks);
+  if (wanted[static_cast<size_t>(Quantity::kGpuPowerToJob)]) add(gpu.power_w, &b.powers);
+  if (wanted[static_cast<size_t>(Quantity::kGpuOfuToJob)]) add(gpu.ofu, &b.ofus);
+  if (std::isnan(gpu.gpu_util)) {
+    p.active += gpu.sm_active > kLeastActive ? 1 : 0;
+    return;
+  }
+  ++p.with_duty;
+  b.duties.push_back(static_cast<float>(gpu.gpu_util));
+  p.duty += gpu.gpu_util;
+  p.lowest_duty = std::min(p.lowest_duty, gpu.gpu_util);
+}
+
+void DeviceLook::FinishPeers() {
+  for (size_t k = 0; k < peers_.size(); ++k) {
+    Peers& p = peers_[k];
+    Beside& b = beside_[k];
+    const bool enough = p.one_model && b.clocks.size() >= kFewestPeers;
+    const auto median = [&](std::vector<float>* values) {
+      return enough && values->size() >= kFewestPeers ? Median(values) : kNotKnown;
+    };
+    p.median_clock = median(&b.clocks);
+    p.median_power = median(&b.powers);
+    p.median_duty = median(&b.duties);
+    p.median_ofu = median(&b.ofus);
+    p.duty = p.with_duty > 0 ? p.duty / p.with_duty : kNotKnown;
+    // One that is not known may be lower, unless it is seen to run.
+    if (p.with_duty + p.active < p.fresh) p.lowest_duty = kNotKnown;
+  }
+}
+
+void DeviceLook::TakeNodes(Micros now, Round* round) {
+  node_rows_.clear();
+  for (size_t k = 0; k < node_now_.size(); ++k)
+    if (node_now_[k].gpus > 0) node_rows_.push_back(static_cast<int32_t>(k));
+  Subjects& out = round->of(Scope::kNode);
+  out.Resize(Scope::kNode, node_rows_.size(), round->wanted);
+  for (size_t row = 0; row < node_rows_.size(); ++row) {
+    const auto k = static_cast<size_t>(node_rows_[row]);
+    out.keys[row] = node_keys_[k];
+    out.Set(Quantity::kNodeSilence, row, ToSeconds(std::max<Micros>(now - node_now_[k].newest, 0)));
+    out.Set(Quantity::kNodeGpus, row, node_now_[k].gpus);
+    out.Set(Quantity::kNodeAllocated, row, node_now_[k].allocated);
+  }
+}
+
+// --- the second ---
+
+void DeviceLook::TurnGrowth(Micros now) {
+  const Micros piece = FloorTo(now, kNews);
+  if (piece == growth_) return;
+  const bool next = piece == growth_ + kNews;
+  for (Board& board : boards_) {
+    for (Growth* g : {&board.ecc, &board.remaps, &board.nvlink, &board.replays}) {
+      g->before = next ? g->now : 0;
+      g->now = 0;
+    }
+  }
+  growth_ = piece;
+}
+
+void DeviceLook::VisitGpus(Micros now, const QuantitySet& wanted, SubjectVisitor visit) {
+  TurnGrowth(now);
+  seen_.clear();
+  last_set_ = 0;
+  memory_.live()->ForEachGpuPiece([&](absl::Span<GpuNow> piece) {
+    for (size_t at = 0; at < piece.size(); at += kBlock) {
+      const size_t first = seen_.size();
+      TakeBlock(piece.subspan(at, kBlock), now, wanted);
+      if (block_.size() > 0) visit(block_, first);
+    }
+  });
+}
+
+void DeviceLook::TakeBlock(absl::Span<GpuNow> gpus, Micros now, const QuantitySet& wanted) {
+  // Who came to a job that the first pass did not see is looked at in the next round.
+  std::array<const Peers*, kBlock> peers;
+  size_t rows = 0;
+  for (size_t k = 0; k < gpus.size(); ++k) {
+    const Peers* p = nullptr;
+    if (gpus[k].instance) continue;
+    if (gpus[k].job_set != 0) {
+      const int32_t place = PlaceOfPeers(gpus[k].job_set);
+      if (place < 0) continue;
+      p = &peers_[static_cast<size_t>(place)];
+      if (p->all == 0) continue;
+    }
+    if (rows != k) gpus[rows] = gpus[k];
+    peers[rows++] = p;
+  }
+  block_.Reshape(Scope::kGpu, rows, wanted);
+  block_.holders.resize(rows);
+  block_.xid_holders.resize(rows);
+  Cells out(&block_);
+  const Micros silent_after = memory_.silent_after();
+  for (size_t row = 0; row < rows; ++row) {
+    out.Go(row);
+    GpuNow& gpu = gpus[row];
+    LeaveOutWrong(&gpu);
+    Board& board = BoardOf(gpu.entity);
+    seen_.push_back({gpu.entity, gpu.job_set});
+    block_.keys[row] = board.key;
+    out.Set(Quantity::kGpuAge, ToSeconds(std::max<Micros>(now - gpu.ts, 0)));
+    // Who was the last to hold it still holds it where others of the job are heard. Where none is,
+    // nobody knows: a scrape that is lost does not say that the job is over.
+    const Peers* const p = peers[row];
+    const bool fresh = now - gpu.ts <= silent_after;
+    const bool held = p != nullptr && (fresh || p->fresh > 0);
+    const bool known = held || fresh || p == nullptr;
+    out.Set(Quantity::kGpuAllocated, known ? held : kNotKnown);
+    out.Set(Quantity::kGpuJobs, !known ? kNotKnown : held ? static_cast<double>(p->jobs.size()) : 0);
+    block_.holders[row] = static_cast<uint32_t>(gpu.job_set);
+    if (fresh) {
+      SetGpu(gpu, p, &board, out);
+      SetTroubles(gpu, now, &board, out);
+      board.row_at = gpu.ts;
+      if (gpu.job_set != 0) board.held_by = gpu.job_set, board.held_at = gpu.ts;
+    } else {
+      out.ForgetFreshOnes();
+    }
+    block_.xid_holders[row] = static_cast<uint32_t>(board.xid_set);
+  }
+}
+
+double DeviceLook::MaxClock(int32_t model) {
+  if (model == last_model_) return last_max_clock_;
+  last_model_ = model;
+  auto [known, is_new] = max_clock_.try_emplace(model, kNotKnown);
+  if (is_new) {
+    const auto record = memory_.registry().model(model);
+    known->second = record ? record->tensor_clock_max_mhz.value_or(kNotKnown) : kNotKnown;
+  }
+  return last_max_clock_ = known->second;
+}
+
+void DeviceLook::SetGpu(const GpuNow& gpu, const Peers* peers, Board* board, const Cells& out) {
+  out.Set(Quantity::kGpuOfu, gpu.ofu);
+  out.Set(Quantity::kGpuTensor, gpu.tensor_active);
+  out.Set(Quantity::kGpuSmActive, gpu.sm_active);
+  out.Set(Quantity::kGpuDuty, gpu.gpu_util);
+  out.Set(Quantity::kGpuActivity,  // fmax: of one that is not known and another the other
+          std::fmax(std::fmax(gpu.gpu_util, gpu.sm_active), gpu.tensor_active));
+  out.Set(Quantity::kGpuPower, gpu.power_w);
+  out.Set(Quantity::kGpuTemperature, gpu.gpu_temp_c);
+  out.Set(Quantity::kGpuClock, gpu.sm_clock_mhz);
+  out.Set(Quantity::kGpuMemory, gpu.fb_used_mib);
+  out.Set(Quantity::kGpuClockShare, gpu.sm_clock_mhz / MaxClock(gpu.model));
+  out.Set(Quantity::kGpuJobGpus, peers == nullptr ? 0 : peers->fresh);
+  out.Set(Quantity::kGpuJobDuty, peers == nullptr ? kNotKnown : peers->duty);
+  if (peers != nullptr) {
+    SetBesidePeers(gpu, *peers, board, out);
+  } else {
+    for (const Quantity q : kBesidePeers) out.Set(q, kNotKnown);
+  }
+  using Opinion = efficiency::CounterOpinion;
+  const Opinion opinion = gpu.counters.opinion;
+  out.Set(Quantity::kGpuCounterFault,
+          opinion == Opinion::kNotJudged ? kNotKnown : opinion == Opinion::kFaulty);
+}
+
+// In a pause of the job there is nothing to compare: what was known of it stays.
+void DeviceLook::SetBesidePeers(const GpuNow& gpu, const Peers& p, Board* of, const Cells& out) {
+  Board& board = *of;
+  if (board.job_set != gpu.job_set) {
+    board.job_set = gpu.job_set;
+    board.beside_at = 0;
+    board.clock_to_job = board.power_to_job = board.duty_to_job = board.ofu_to_job =
+        std::numeric_limits<float>::quiet_NaN();
+  }
+  if (gpu.ts > board.beside_at && p.median_duty >= kAtWork) {
+    // Rows at the edges of a pause have a part of it, each GPU's another one: the first after it
+    // says nothing, the last before it little.
+    const bool first = board.beside_at == 0 || board.row_at > board.beside_at;
+    const double share = std::min(1.0, ToSeconds(gpu.ts - board.row_at) / ToSeconds(kSmoothed));
+    board.beside_at = gpu.ts;
+    const auto take = [&](float* mean, double value, double median) {
+      if (first || std::isnan(value) || !(median > 0)) return;
+      const double known = std::isnan(*mean) ? 1 : *mean;  // as the others, until it shows
+      *mean = static_cast<float>(
+          known + share * std::clamp(value / median - known, -kMostStep, kMostStep));
+    };
+    take(&board.clock_to_job, gpu.sm_clock_mhz, p.median_clock);
+    take(&board.power_to_job, gpu.power_w, p.median_power);
+    take(&board.duty_to_job, gpu.gpu_util, p.median_duty);
+    take(&board.ofu_to_job, gpu.ofu, p.median_ofu);
+  }
+  out.Set(Quantity::kGpuClockToJob, board.clock_to_job);
+  out.Set(Quantity::kGpuPowerToJob, board.power_to_job);
+  out.Set(Quantity::kGpuDutyToJob, board.duty_to_job);
+  out.Set(Quantity::kGpuOfuToJob, board.ofu_to_job);
+}
+
+// Who has an XID that the row is the first to show. Where the row before was another job's, that
+// one ended with it: most codes end the process that they come to.
+int32_t DeviceLook::XidSet(const GpuNow& gpu, const Board& board) {
+  if (board.row_at == 0) return 0;  // it came while nobody looked
+  const auto just = [&](Micros ts) { return gpu.ts - ts <= kEndedWith; };
+  const int32_t before = board.held_at == board.row_at ? board.held_by : 0;  // of the last row
+  if (gpu.job_set != 0 && (before == gpu.job_set || before == 0)) return gpu.job_set;
+  if (before != 0) return just(board.row_at) ? before : 0;
+  return just(board.held_at) ? board.held_by : 0;
+}
+
+void DeviceLook::SetTroubles(const GpuNow& gpu, Micros now, Board* of, const Cells& out) {
+  Board& board = *of;
+  const ingest::GpuTroubles& t = gpu.troubles;
+  const auto told = [](auto value) { return value < 0 ? kNotKnown : static_cast<double>(value); };
+  out.Set(Quantity::kGpuThrottle, told(t.throttle));
+  out.Set(Quantity::kGpuXid, told(t.xid));
+  out.Set(Quantity::kGpuXidNew, kNotKnown);
+  if (t.xid >= 0) {
+    // A code that was there when the GPU was seen first is of nobody knows when. The same one again
+    // shows in how many the exporter has counted, if it counts; before the first it may say
+    // nothing.
+    const bool again = board.xid_errors >= 0 && t.xid_errors > board.xid_errors;
+    if (board.xid >= 0 && t.xid != 0 && (t.xid != board.xid || again)) {
+      board.xid_at = now;
+      board.xid_set = XidSet(gpu, board);
+    }
+    board.xid = t.xid;
+    if (t.xid_errors >= 0 || board.xid_errors < 0)
+      board.xid_errors = std::max<int64_t>(t.xid_errors, 0);
+    const bool is_new = board.xid_at != 0 && now - board.xid_at < kNews;
+    out.Set(Quantity::kGpuXidNew, is_new ? t.xid : 0);
+  }
+  const auto grown = [&](Growth* growth, int64_t total, Quantity q) {
+    growth->See(total);
+    const double sum = static_cast<double>(growth->now) + growth->before;
+    out.Set(q, growth->total < 0 ? kNotKnown : sum);
+  };
+  grown(&board.ecc, t.ecc_dbe, Quantity::kGpuEccNew);
+  grown(&board.remaps, t.row_remaps, Quantity::kGpuRowRemaps);
+  out.Set(Quantity::kGpuRowRemapPending, told(t.row_remap_pending));
+  out.Set(Quantity::kGpuRowRemapFailed, told(t.row_remap_failed));
+  grown(&board.nvlink, t.nvlink_errors, Quantity::kGpuNvlinkErrors);
+  grown(&board.replays, t.pcie_replays, Quantity::kGpuPcieReplays);
+}
+
+// --- over a restart ---
+
+void DeviceLook::WriteState(JsonWriter* json) const {
+  json->BeginArray();
+  for (const Board& board : boards_) {
+    if (board.key == 0 || board.xid < 0) continue;
+    const auto record = memory_.registry().entity(board.entity);
+    if (record)
+      json->BeginArray()
+          .Value(record->key.uuid)
+          .Value(board.xid)
+          .Value(board.xid_errors)
+          .EndArray();
+  }
+  json->EndArray();
+}
+
+void DeviceLook::ReadState(const Json& xids) {
+  for (const Json& x : xids.array()) {
+    const Json::Array& parts = x.array();  // an older version's have two
+    if (parts.size() < 2) continue;
+    XidState& seen = xids_[parts[0].text()];
+    seen.xid = static_cast<int32_t>(parts[1].integer_or(-1));
+    if (parts.size() > 2) seen.errors = std::max<int64_t>(parts[2].integer_or(-1), -1);
+  }
+}
+
+}  // namespace flopwatch::alerts

@@ -1,0 +1,150 @@
+// What a look says of GPUs and of their nodes. GPUs are looked at twice: once for what a job's GPUs
+// are together (peers) and what a node's are, and once, a block at a time, for their own quantities
+// beside those. Neither keeps a copy of them: of 100,000 that would be most of what a round costs.
+// One thread.
+#pragma once
+
+#include <cstdint>
+#include <limits>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
+#include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
+#include "alerts/round.h"
+#include "base/json_read.h"
+#include "base/json_writer.h"
+#include "query/memory.h"
+
+namespace flopwatch::alerts {
+
+inline constexpr Micros kNews = 10 * kMicrosPerMinute;  // an XID, an error is new for so long
+// A job that held the GPU so long before a code is seen may have ended with it: some scrapes.
+inline constexpr Micros kEndedWith = 3 * kMicrosPerMinute;
+// One reading of a clock is off by 2 %; a mean over so long, at two a minute, by a third of that.
+inline constexpr Micros kSmoothed = 3 * kMicrosPerMinute;
+inline constexpr double kAtWork = 0.5;     // duty cycle from which a GPU is compared with its job's
+inline constexpr size_t kFewestPeers = 3;  // for a median of a job's GPUs
+// A GPU whose duty cycle is not known runs something where its SMs are active for more than this.
+inline constexpr double kLeastActive = 0.05;
+
+class DeviceLook {
+ public:
+  // `memory` has a live state, and outlives this.
+  explicit DeviceLook(const query::Memory* memory) : memory_(*memory) {}
+
+  struct Peers {  // the GPUs of one job set in this round
+    int32_t set = 0;
+    absl::InlinedVector<int32_t, 2> jobs;         // its members
+    int32_t fresh = 0, all = 0, with_duty = 0;    // all = 0: nobody has it in this round
+    int32_t active = 0;  // whose duty cycle is not known, and that run something
+    int32_t model = -1;
+    bool one_model = true;
+    double median_clock = 0, median_power = 0, median_duty = 0, median_ofu = 0;
+    double duty = 0;         // NaN = not known
+    double lowest_duty = 2;  // likewise; 2: of none it is, and all of these run something
+  };
+
+  // The first pass, for what follows.
+  void Begin(Micros now, const QuantitySet& wanted);
+  absl::Span<const Peers> peers() const { return peers_; }
+  void TakeNodes(Micros now, Round* round);
+  // The second. GPUs that came since the first are left out. May be called again.
+  void VisitGpus(Micros now, const QuantitySet& wanted, SubjectVisitor visit);
+
+  // Of a row of the last visit.
+  int32_t EntityOf(size_t row) const { return seen_[row].entity; }
+  int32_t SetOf(size_t row, Whose whose) const {
+    return whose == Whose::kNow ? seen_[row].job_set
+                                : boards_[static_cast<size_t>(seen_[row].entity)].xid_set;
+  }
+  const std::string& NodeOf(size_t row) const {
+    return nodes_[static_cast<size_t>(node_rows_[row])];
+  }
+
+  // The clock was set back: what is of later stands in the way of what is now.
+  void StepBack(Micros now);
+  // What a restart must not forget: the XIDs that were seen.
+  void WriteState(JsonWriter* json) const;  // an array
+  void ReadState(const Json& xids);
+
+ private:
+  // An error counter's growth, by pieces of kNews: this one and the last.
+  struct Growth {
+    int64_t total = -1;
+    uint32_t now = 0, before = 0;
+    void See(int64_t value);
+  };
+  struct Board {
+    uint64_t key = 0;  // 0 = not seen yet
+    int32_t entity = 0, xid = -1;
+    int64_t xid_errors = -1;         // the last that was said, 0 before; -1 = not looked yet
+    Micros xid_at = 0;               // when it came last; 0 = it was so when it was seen first
+    int32_t xid_set = 0;             // the job set that it came to; 0 = nobody, or not known
+    int32_t held_by = 0;             // the last job set that held it
+    Micros row_at = 0, held_at = 0;  // its newest row, and the newest that `held_by` had
+    // Beside its job's others, while it works: means over about kSmoothed.
+    Micros beside_at = 0;  // of the sample that is in them
+    int32_t job_set = 0;
+    float clock_to_job = 0, power_to_job = 0, duty_to_job = 0, ofu_to_job = 0;
+    Growth ecc, remaps, nvlink, replays;
+  };
+  struct Beside {  // what is compared of the GPUs of a job
+    std::vector<float> clocks, powers, duties, ofus;
+  };
+  struct NodeNow {
+    Micros newest = 0;
+    int32_t gpus = 0, allocated = 0;
+  };
+  struct Seen {
+    int32_t entity = 0, job_set = 0;
+  };
+  struct XidState {
+    int32_t xid = -1;
+    int64_t errors = -1;
+  };
+  class Cells;
+
+  void NameNodes();
+  void SeeGpu(const ingest::GpuNow& gpu, bool fresh, const QuantitySet& wanted);
+  // In peers_; -1 = nobody of the first pass had it.
+  int32_t PlaceOfPeers(int32_t set);
+  void BeginPeers();
+  Peers& NewPeers(int32_t set);
+  void FinishPeers();
+  void TurnGrowth(Micros now);
+  void TakeBlock(absl::Span<ingest::GpuNow> gpus, Micros now, const QuantitySet& wanted);
+  void SetGpu(const ingest::GpuNow& gpu, const Peers* peers, Board* board, const Cells& out);
+  static void SetBesidePeers(const ingest::GpuNow& gpu, const Peers& peers, Board* board,
+                             const Cells& out);
+  static void SetTroubles(const ingest::GpuNow& gpu, Micros now, Board* board, const Cells& out);
+  static int32_t XidSet(const ingest::GpuNow& gpu, const Board& board);
+  double MaxClock(int32_t model);
+  Board& BoardOf(int32_t entity);
+
+  const query::Memory& memory_;
+  std::vector<Board> boards_;              // by entity id
+  std::vector<int32_t> node_of_;           // by entity id: in nodes_; -1 = not known
+  std::vector<std::string> nodes_;         // each once
+  std::vector<uint64_t> node_keys_;        // likewise
+  std::optional<uint64_t> nodes_version_;  // of the registry that these are of
+  absl::flat_hash_map<std::string, XidState> xids_;  // of a state: by UUID
+  absl::flat_hash_map<int32_t, double> max_clock_;   // by model
+  Micros growth_ = 0;                                // the piece of kNews that growth is of
+
+  // Of the round.
+  std::vector<NodeNow> node_now_;                   // as nodes_
+  std::vector<int32_t> node_rows_;                  // by row: in nodes_
+  std::vector<Peers> peers_;                        // of each job set; kept while GPUs have it
+  std::vector<Beside> beside_;                      // likewise
+  absl::flat_hash_map<int32_t, int32_t> peers_at_;  // by job set, in peers_
+  int32_t last_set_ = 0, last_place_ = -1;          // a job's GPUs are often in a row
+  int32_t last_model_ = -1;                         // likewise
+  double last_max_clock_ = 0;
+  std::vector<Seen> seen_;                          // by row
+  Subjects block_;                                  // the rows in hand
+};
+
+}  // namespace flopwatch::alerts
