@@ -202,12 +202,27 @@ void Look::KeepLow(JobPast* past) {
 }
 
 void Look::SetBaseline(Micros now, size_t row, JobPast* past, Subjects* out) {
-  const auto first = std::ranges::lower_bound(past->ring, now - kBaselineReach, {}, &Past::to),
-             end = std::ranges::upper_bound(past->ring, now - kBaselineGap, {}, &Past::to);
+  // Rounds come more often than windows. All times in the rings, and what they are compared with,
+  // are multiples of kWindow: it matters alone between which two of these it is, or on which.
+  const Micros at = 2 * (now / kWindow) + (now % kWindow != 0 ? 1 : 0);
+  if (!past->baseline || past->baseline->at != at) past->baseline = BaselineOf(now, at, *past);
+  const Baseline& b = *past->baseline;
+  out->Set(Quantity::kJobBaselineWindows, row, static_cast<double>(b.windows));
+  out->Set(Quantity::kJobBaselineOfu, row, b.ofu);
+  out->Set(Quantity::kJobLowOfu, row, b.low);
+  out->Set(Quantity::kJobBaselineTensor, row, b.tensor);
+  out->Set(Quantity::kJobBaselinePower, row, b.power);
+  out->Set(Quantity::kJobBaselineDuty, row, b.duty);
+  out->Set(Quantity::kJobBaselineSpread, row, b.spread);
+}
+
+Look::Baseline Look::BaselineOf(Micros now, Micros at, const JobPast& past) {
+  const auto first = std::ranges::lower_bound(past.ring, now - kBaselineReach, {}, &Past::to),
+             end = std::ranges::upper_bound(past.ring, now - kBaselineGap, {}, &Past::to);
+  const std::optional<Baseline>& known = past.baseline;
   Baseline b;
-  if (first < end) b = {first->to, std::prev(end)->to, static_cast<size_t>(end - first)};
-  // The windows are others every five minutes, rounds come more often.
-  const std::optional<Baseline>& known = past->baseline;
+  if (first < end) b = {.first = first->to, .last = std::prev(end)->to};
+  b.windows = static_cast<size_t>(std::max<std::ptrdiff_t>(end - first, 0));
   if (known && known->first == b.first && known->last == b.last && known->windows == b.windows) {
     b = *known;
   } else {
@@ -227,19 +242,13 @@ void Look::SetBaseline(Micros now, size_t row, JobPast* past, Subjects* out) {
       std::ranges::sort(ofus);
       b.spread = (ofus[ofus.size() * 3 / 4] - ofus[ofus.size() / 4]) / b.ofu;
     }
-    past->baseline = b;
   }
-  out->Set(Quantity::kJobBaselineWindows, row, static_cast<double>(b.windows));
-  out->Set(Quantity::kJobBaselineOfu, row, b.ofu);
+  b.at = at;
   // Where there is no longer past nothing was lower than usual.
-  double low = b.ofu;
-  for (const Low& l : past->lows)
-    if (l.hour + kMicrosPerHour <= now - kBaselineReach) low = std::fmin(low, l.ofu);
-  out->Set(Quantity::kJobLowOfu, row, low);
-  out->Set(Quantity::kJobBaselineTensor, row, b.tensor);
-  out->Set(Quantity::kJobBaselinePower, row, b.power);
-  out->Set(Quantity::kJobBaselineDuty, row, b.duty);
-  out->Set(Quantity::kJobBaselineSpread, row, b.spread);
+  b.low = b.ofu;
+  for (const Low& l : past.lows)
+    if (l.hour + kMicrosPerHour <= now - kBaselineReach) b.low = std::fmin(b.low, l.ofu);
+  return b;
 }
 
 void Look::TakeFleet(Micros now, Round* round) {

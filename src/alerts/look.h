@@ -79,6 +79,8 @@ class Look {
     Micros first = 0, last = 0;
     size_t windows = 0;
     double ofu = 0, tensor = 0, power = 0, duty = 0, spread = 0;
+    Micros at = 0;   // when it was worked out; SetBaseline()
+    double low = 0;  // of the lows of before
   };
   struct JobPast {
     Ring ring;
@@ -104,6 +106,7 @@ class Look {
   void SetReports(std::string_view job, Micros now, size_t row, Subjects* out);
   void SetVerdict(const std::string& job, Micros now, size_t row, Subjects* out) const;
   static void SetBaseline(Micros now, size_t row, JobPast* past, Subjects* out);
+  static Baseline BaselineOf(Micros now, Micros at, const JobPast& past);
   static void KeepLow(JobPast* past);
   void TakeFleet(Micros now, Round* round);
   static void Keep(Ring* ring, const Past& past, Micros reach);

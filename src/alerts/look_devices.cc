@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "alerts/median.h"
+#include "base/prefetch.h"
 
 namespace flopwatch::alerts {
 namespace {
@@ -14,11 +15,15 @@ using ingest::GpuNow;
 
 // Of a GPU beside its job's others by one reading.
 constexpr double kMostStep = 0.2;
-// Rows at once: their columns and copies stay in a core's own cache.
-constexpr size_t kBlock = 512;
+// Rows at once: their columns stay in the nearest cache.
+constexpr size_t kAhead = 8;
+constexpr size_t kBlock = 256;
 
 constexpr Quantity kBesidePeers[] = {Quantity::kGpuClockToJob, Quantity::kGpuPowerToJob,
                                      Quantity::kGpuDutyToJob, Quantity::kGpuOfuToJob};
+
+// Of one that is not known and another the other. (std::fmax() is a call.)
+double Larger(double a, double b) { return a > b || std::isnan(b) ? a : b; }
 
 // The rules that find a value of a GPU wrong which is there all the same.
 struct Wrong {
@@ -97,11 +102,15 @@ void DeviceLook::Growth::See(int64_t value) {
   total = value;  // one that went back was reset
 }
 
-DeviceLook::Board& DeviceLook::BoardOf(int32_t entity) {
+void DeviceLook::PrefetchBoard(int32_t entity) const {
+  const auto at = static_cast<size_t>(entity);
+  if (at < boards_.size()) PrefetchToWrite(&boards_[at], sizeof(Board));
+}
+
+DeviceLook::Board& DeviceLook::NewBoard(int32_t entity) {
   const auto at = static_cast<size_t>(entity);
   if (at >= boards_.size()) boards_.resize(at + 1);
   Board& board = boards_[at];
-  if (board.key != 0) return board;
   const auto record = memory_.registry().entity(entity);
   const std::string uuid = record ? record->key.uuid : std::string();
   board.key = SubjectKey(record && record->key.gpu_instance >= 0
@@ -159,17 +168,19 @@ void DeviceLook::Begin(Micros now, const QuantitySet& wanted) {
   memory_.live()->ForEachGpu(0, [&](const GpuNow& gpu) {
     if (gpu.instance || gpu.ts == 0) return;
     const bool fresh = now - gpu.ts <= silent_after;
-    if (gpu.counters.found == 0) return SeeGpu(gpu, fresh, wanted);
+    if (gpu.counters.found == 0) return SeeGpu(gpu, fresh);
     GpuNow known = gpu;
     LeaveOutWrong(&known);
-    SeeGpu(known, fresh, wanted);
+    SeeGpu(known, fresh);
   });
-  FinishPeers();
+  FinishPeers(wanted);
 }
 
-int32_t DeviceLook::PlaceOfPeers(int32_t set) {
-  if (set == last_set_) return last_place_;
+int32_t DeviceLook::FindPeers(int32_t set) {
   last_set_ = set;
+  // Sets come in about the same order in every pass.
+  const auto next = static_cast<size_t>(last_place_ + 1);
+  if (next < peers_.size() && peers_[next].set == set) return ++last_place_;
   const auto at = peers_at_.find(set);
   return last_place_ = at == peers_at_.end() ? -1 : at->second;
 }
@@ -196,9 +207,9 @@ void DeviceLook::BeginPeers() {
     p.duty = 0;
     p.lowest_duty = 2;
   }
-  for (Beside& b : beside_)
-    for (auto* values : {&b.clocks, &b.powers, &b.duties, &b.ofus}) values->clear();
+  for (std::vector<Beside>& b : beside_) b.clear();
   last_set_ = 0;
+  last_place_ = -1;
 }
 
 DeviceLook::Peers& DeviceLook::NewPeers(int32_t set) {
@@ -211,7 +222,7 @@ DeviceLook::Peers& DeviceLook::NewPeers(int32_t set) {
   return p;
 }
 
-void DeviceLook::SeeGpu(const GpuNow& gpu, bool fresh, const QuantitySet& wanted) {
+void DeviceLook::SeeGpu(const GpuNow& gpu, bool fresh) {
   const auto entity = static_cast<size_t>(gpu.entity);
   if (entity < node_of_.size() && node_of_[entity] >= 0) {
     NodeNow& node = node_now_[static_cast<size_t>(node_of_[entity])];
@@ -222,40 +233,44 @@ void DeviceLook::SeeGpu(const GpuNow& gpu, bool fresh, const QuantitySet& wanted
   if (gpu.job_set == 0) return;
   const int32_t place = PlaceOfPeers(gpu.job_set);
   Peers& p = place < 0 ? NewPeers(gpu.job_set) : peers_[static_cast<size_t>(place)];
-  Beside& b = beside_[static_cast<size_t>(last_place_)];
+  std::vector<Beside>& b = beside_[static_cast<size_t>(last_place_)];
   ++p.all;
   if (!fresh) return;
   ++p.fresh;
   if (p.model == -1) p.model = gpu.model;
   if (p.model != gpu.model) p.one_model = false;
-  const auto add = [](double value, std::vector<float>* values) {
-    if (!std::isnan(value)) values->push_back(static_cast<float>(value));
-  };
-  add(gpu.sm_clock_mhz, &b.clocks);
-  if (wanted[static_cast<size_t>(Quantity::kGpuPowerToJob)]) add(gpu.power_w, &b.powers);
-  if (wanted[static_cast<size_t>(Quantity::kGpuOfuToJob)]) add(gpu.ofu, &b.ofus);
+  b.push_back({static_cast<float>(gpu.sm_clock_mhz), static_cast<float>(gpu.power_w),
+               static_cast<float>(gpu.gpu_util), static_cast<float>(gpu.ofu)});
   if (std::isnan(gpu.gpu_util)) {
     p.active += gpu.sm_active > kLeastActive ? 1 : 0;
     return;
   }
   ++p.with_duty;
-  b.duties.push_back(static_cast<float>(gpu.gpu_util));
   p.duty += gpu.gpu_util;
   p.lowest_duty = std::min(p.lowest_duty, gpu.gpu_util);
 }
 
-void DeviceLook::FinishPeers() {
+void DeviceLook::FinishPeers(const QuantitySet& wanted) {
+  const bool powers = wanted[static_cast<size_t>(Quantity::kGpuPowerToJob)],
+             ofus = wanted[static_cast<size_t>(Quantity::kGpuOfuToJob)];
+  std::vector<float> values;
   for (size_t k = 0; k < peers_.size(); ++k) {
     Peers& p = peers_[k];
-    Beside& b = beside_[k];
-    const bool enough = p.one_model && b.clocks.size() >= kFewestPeers;
-    const auto median = [&](std::vector<float>* values) {
-      return enough && values->size() >= kFewestPeers ? Median(values) : kNotKnown;
+    const std::vector<Beside>& b = beside_[k];
+    const auto median = [&](float Beside::*of) {
+      values.clear();
+      for (const Beside& gpu : b)
+        if (!std::isnan(gpu.*of)) values.push_back(gpu.*of);
+      return values.size() >= kFewestPeers ? Median(&values) : kNotKnown;
     };
-    p.median_clock = median(&b.clocks);
-    p.median_power = median(&b.powers);
-    p.median_duty = median(&b.duties);
-    p.median_ofu = median(&b.ofus);
+    const double clock = p.one_model ? median(&Beside::clock) : kNotKnown;
+    const bool enough = !std::isnan(clock);  // to compare anything
+    const auto one_of = [](double value) { return value > 0 ? 1 / value : kNotKnown; };
+    p.median_duty = enough ? median(&Beside::duty) : kNotKnown;
+    p.one_of_clock = one_of(clock);
+    p.one_of_duty = one_of(p.median_duty);
+    p.one_of_power = enough && powers ? one_of(median(&Beside::power)) : kNotKnown;
+    p.one_of_ofu = enough && ofus ? one_of(median(&Beside::ofu)) : kNotKnown;
     p.duty = p.with_duty > 0 ? p.duty / p.with_duty : kNotKnown;
     // One that is not known may be lower, unless it is seen to run.
     if (p.with_duty + p.active < p.fresh) p.lowest_duty = kNotKnown;
@@ -296,6 +311,7 @@ void DeviceLook::VisitGpus(Micros now, const QuantitySet& wanted, SubjectVisitor
   TurnGrowth(now);
   seen_.clear();
   last_set_ = 0;
+  last_place_ = -1;
   memory_.live()->ForEachGpuPiece([&](absl::Span<GpuNow> piece) {
     for (size_t at = 0; at < piece.size(); at += kBlock) {
       const size_t first = seen_.size();
@@ -329,6 +345,7 @@ void DeviceLook::TakeBlock(absl::Span<GpuNow> gpus, Micros now, const QuantitySe
   for (size_t row = 0; row < rows; ++row) {
     out.Go(row);
     GpuNow& gpu = gpus[row];
+    if (row + kAhead < rows) PrefetchBoard(gpus[row + kAhead].entity);
     LeaveOutWrong(&gpu);
     Board& board = BoardOf(gpu.entity);
     seen_.push_back({gpu.entity, gpu.job_set});
@@ -341,7 +358,9 @@ void DeviceLook::TakeBlock(absl::Span<GpuNow> gpus, Micros now, const QuantitySe
     const bool held = p != nullptr && (fresh || p->fresh > 0);
     const bool known = held || fresh || p == nullptr;
     out.Set(Quantity::kGpuAllocated, known ? held : kNotKnown);
-    out.Set(Quantity::kGpuJobs, !known ? kNotKnown : held ? static_cast<double>(p->jobs.size()) : 0);
+    out.Set(Quantity::kGpuJobs, !known ? kNotKnown
+                                : held ? static_cast<double>(p->jobs.size())
+                                       : 0);
     block_.holders[row] = static_cast<uint32_t>(gpu.job_set);
     if (fresh) {
       SetGpu(gpu, p, &board, out);
@@ -355,15 +374,15 @@ void DeviceLook::TakeBlock(absl::Span<GpuNow> gpus, Micros now, const QuantitySe
   }
 }
 
-double DeviceLook::MaxClock(int32_t model) {
-  if (model == last_model_) return last_max_clock_;
+double DeviceLook::OneOfMaxClock(int32_t model) {
+  if (model == last_model_) return one_of_max_clock_;
   last_model_ = model;
-  auto [known, is_new] = max_clock_.try_emplace(model, kNotKnown);
+  auto [known, is_new] = one_of_max_clocks_.try_emplace(model, kNotKnown);
   if (is_new) {
     const auto record = memory_.registry().model(model);
-    known->second = record ? record->tensor_clock_max_mhz.value_or(kNotKnown) : kNotKnown;
+    if (record) known->second = 1 / record->tensor_clock_max_mhz.value_or(kNotKnown);
   }
-  return last_max_clock_ = known->second;
+  return one_of_max_clock_ = known->second;
 }
 
 void DeviceLook::SetGpu(const GpuNow& gpu, const Peers* peers, Board* board, const Cells& out) {
@@ -371,13 +390,12 @@ void DeviceLook::SetGpu(const GpuNow& gpu, const Peers* peers, Board* board, con
   out.Set(Quantity::kGpuTensor, gpu.tensor_active);
   out.Set(Quantity::kGpuSmActive, gpu.sm_active);
   out.Set(Quantity::kGpuDuty, gpu.gpu_util);
-  out.Set(Quantity::kGpuActivity,  // fmax: of one that is not known and another the other
-          std::fmax(std::fmax(gpu.gpu_util, gpu.sm_active), gpu.tensor_active));
+  out.Set(Quantity::kGpuActivity, Larger(Larger(gpu.gpu_util, gpu.sm_active), gpu.tensor_active));
   out.Set(Quantity::kGpuPower, gpu.power_w);
   out.Set(Quantity::kGpuTemperature, gpu.gpu_temp_c);
   out.Set(Quantity::kGpuClock, gpu.sm_clock_mhz);
   out.Set(Quantity::kGpuMemory, gpu.fb_used_mib);
-  out.Set(Quantity::kGpuClockShare, gpu.sm_clock_mhz / MaxClock(gpu.model));
+  out.Set(Quantity::kGpuClockShare, gpu.sm_clock_mhz * OneOfMaxClock(gpu.model));
   out.Set(Quantity::kGpuJobGpus, peers == nullptr ? 0 : peers->fresh);
   out.Set(Quantity::kGpuJobDuty, peers == nullptr ? kNotKnown : peers->duty);
   if (peers != nullptr) {
@@ -404,18 +422,21 @@ void DeviceLook::SetBesidePeers(const GpuNow& gpu, const Peers& p, Board* of, co
     // Rows at the edges of a pause have a part of it, each GPU's another one: the first after it
     // says nothing, the last before it little.
     const bool first = board.beside_at == 0 || board.row_at > board.beside_at;
-    const double share = std::min(1.0, ToSeconds(gpu.ts - board.row_at) / ToSeconds(kSmoothed));
+    const double share =
+        std::min(1.0, static_cast<double>(gpu.ts - board.row_at) * (1.0 / kSmoothed));
     board.beside_at = gpu.ts;
-    const auto take = [&](float* mean, double value, double median) {
-      if (first || std::isnan(value) || !(median > 0)) return;
+    const auto take = [&](float* mean, double value, double one_of_median) {
+      const double beside = value * one_of_median;
+      if (std::isnan(beside)) return;
       const double known = std::isnan(*mean) ? 1 : *mean;  // as the others, until it shows
-      *mean = static_cast<float>(
-          known + share * std::clamp(value / median - known, -kMostStep, kMostStep));
+      *mean = static_cast<float>(known + share * std::clamp(beside - known, -kMostStep, kMostStep));
     };
-    take(&board.clock_to_job, gpu.sm_clock_mhz, p.median_clock);
-    take(&board.power_to_job, gpu.power_w, p.median_power);
-    take(&board.duty_to_job, gpu.gpu_util, p.median_duty);
-    take(&board.ofu_to_job, gpu.ofu, p.median_ofu);
+    if (!first) {
+      take(&board.clock_to_job, gpu.sm_clock_mhz, p.one_of_clock);
+      take(&board.power_to_job, gpu.power_w, p.one_of_power);
+      take(&board.duty_to_job, gpu.gpu_util, p.one_of_duty);
+      take(&board.ofu_to_job, gpu.ofu, p.one_of_ofu);
+    }
   }
   out.Set(Quantity::kGpuClockToJob, board.clock_to_job);
   out.Set(Quantity::kGpuPowerToJob, board.power_to_job);

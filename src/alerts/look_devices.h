@@ -37,13 +37,14 @@ class DeviceLook {
 
   struct Peers {  // the GPUs of one job set in this round
     int32_t set = 0;
-    absl::InlinedVector<int32_t, 2> jobs;         // its members
-    int32_t fresh = 0, all = 0, with_duty = 0;    // all = 0: nobody has it in this round
+    absl::InlinedVector<int32_t, 2> jobs;       // its members
+    int32_t fresh = 0, all = 0, with_duty = 0;  // all = 0: nobody has it in this round
     int32_t active = 0;  // whose duty cycle is not known, and that run something
     int32_t model = -1;
     bool one_model = true;
-    double median_clock = 0, median_power = 0, median_duty = 0, median_ofu = 0;
-    double duty = 0;         // NaN = not known
+    double median_duty = 0;
+    double one_of_clock = 0, one_of_power = 0, one_of_duty = 0, one_of_ofu = 0;  // over the medians
+    double duty = 0;                                                             // NaN = not known
     double lowest_duty = 2;  // likewise; 2: of none it is, and all of these run something
   };
 
@@ -91,8 +92,8 @@ class DeviceLook {
     float clock_to_job = 0, power_to_job = 0, duty_to_job = 0, ofu_to_job = 0;
     Growth ecc, remaps, nvlink, replays;
   };
-  struct Beside {  // what is compared of the GPUs of a job
-    std::vector<float> clocks, powers, duties, ofus;
+  struct Beside {  // what is compared of a job's GPUs
+    float clock = 0, power = 0, duty = 0, ofu = 0;
   };
   struct NodeNow {
     Micros newest = 0;
@@ -108,12 +109,13 @@ class DeviceLook {
   class Cells;
 
   void NameNodes();
-  void SeeGpu(const ingest::GpuNow& gpu, bool fresh, const QuantitySet& wanted);
+  void SeeGpu(const ingest::GpuNow& gpu, bool fresh);
   // In peers_; -1 = nobody of the first pass had it.
-  int32_t PlaceOfPeers(int32_t set);
+  int32_t PlaceOfPeers(int32_t set) { return set == last_set_ ? last_place_ : FindPeers(set); }
+  int32_t FindPeers(int32_t set);
   void BeginPeers();
   Peers& NewPeers(int32_t set);
-  void FinishPeers();
+  void FinishPeers(const QuantitySet& wanted);
   void TurnGrowth(Micros now);
   void TakeBlock(absl::Span<ingest::GpuNow> gpus, Micros now, const QuantitySet& wanted);
   void SetGpu(const ingest::GpuNow& gpu, const Peers* peers, Board* board, const Cells& out);
@@ -121,30 +123,35 @@ class DeviceLook {
                              const Cells& out);
   static void SetTroubles(const ingest::GpuNow& gpu, Micros now, Board* board, const Cells& out);
   static int32_t XidSet(const ingest::GpuNow& gpu, const Board& board);
-  double MaxClock(int32_t model);
-  Board& BoardOf(int32_t entity);
+  double OneOfMaxClock(int32_t model);
+  Board& BoardOf(int32_t entity) {
+    const auto at = static_cast<size_t>(entity);
+    return at < boards_.size() && boards_[at].key != 0 ? boards_[at] : NewBoard(entity);
+  }
+  Board& NewBoard(int32_t entity);
+  void PrefetchBoard(int32_t entity) const;
 
   const query::Memory& memory_;
-  std::vector<Board> boards_;              // by entity id
-  std::vector<int32_t> node_of_;           // by entity id: in nodes_; -1 = not known
-  std::vector<std::string> nodes_;         // each once
-  std::vector<uint64_t> node_keys_;        // likewise
-  std::optional<uint64_t> nodes_version_;  // of the registry that these are of
+  std::vector<Board> boards_;                        // by entity id
+  std::vector<int32_t> node_of_;                     // by entity id: in nodes_; -1 = not known
+  std::vector<std::string> nodes_;                   // each once
+  std::vector<uint64_t> node_keys_;                  // likewise
+  std::optional<uint64_t> nodes_version_;            // of the registry that these are of
   absl::flat_hash_map<std::string, XidState> xids_;  // of a state: by UUID
-  absl::flat_hash_map<int32_t, double> max_clock_;   // by model
-  Micros growth_ = 0;                                // the piece of kNews that growth is of
+  absl::flat_hash_map<int32_t, double> one_of_max_clocks_;  // by model
+  Micros growth_ = 0;                                       // the piece of kNews that growth is of
 
   // Of the round.
   std::vector<NodeNow> node_now_;                   // as nodes_
   std::vector<int32_t> node_rows_;                  // by row: in nodes_
   std::vector<Peers> peers_;                        // of each job set; kept while GPUs have it
-  std::vector<Beside> beside_;                      // likewise
+  std::vector<std::vector<Beside>> beside_;         // likewise
   absl::flat_hash_map<int32_t, int32_t> peers_at_;  // by job set, in peers_
   int32_t last_set_ = 0, last_place_ = -1;          // a job's GPUs are often in a row
   int32_t last_model_ = -1;                         // likewise
-  double last_max_clock_ = 0;
-  std::vector<Seen> seen_;                          // by row
-  Subjects block_;                                  // the rows in hand
+  double one_of_max_clock_ = 0;
+  std::vector<Seen> seen_;  // by row
+  Subjects block_;          // the rows in hand
 };
 
 }  // namespace flopwatch::alerts
