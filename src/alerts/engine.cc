@@ -160,15 +160,19 @@ void Engine::RunRule(size_t r, const Round& round, const Block& block) {
   const Rule& rule = rules_[r];
   const Subjects& subjects = block.subjects;
   Members& members = state_[r].members;
-  if (members.empty() && !rule.when->MayHold(subjects)) return;
+  const Marks& marks = state_[r].marks;
+  const auto may_be_member = [&marks](uint64_t key) { return marks.MayHave(key); };
+  const bool has_members = !members.empty() && std::ranges::any_of(subjects.keys, may_be_member);
+  if (!has_members && !rule.when->MayHold(subjects)) return;
   rule.when->Evaluate(subjects, &holds_);
   const bool any = std::ranges::find(holds_, 1.0) != holds_.end();
-  if (!any && members.empty()) return;
+  if (!any && !has_members) return;
   if (rule.while_) rule.while_->Evaluate(subjects, &works_);
   if (any && rule.value) rule.value->Evaluate(subjects, &values_);
   if (any && rule.threshold) rule.threshold->Evaluate(subjects, &thresholds_);
   for (size_t row = 0; row < holds_.size(); ++row) {
     const uint64_t key = subjects.keys[row];
+    if (holds_[row] != 1 && !marks.MayHave(key)) continue;
     const auto place = static_cast<uint32_t>(block.first + row);
     const Holds holds = HoldsOf(rule, subjects, row);
     if (holds == Holds::kYes) {
@@ -182,7 +186,6 @@ void Engine::RunRule(size_t r, const Round& round, const Block& block) {
       Hold(r, round, block, row, &m);
       continue;
     }
-    if (!state_[r].marks.MayHave(key)) continue;
     const auto at = members.find(key);
     if (at == members.end()) continue;
     at->second.looked = round.ts;

@@ -108,28 +108,23 @@ fleet::MfuClaim ClaimOf(const ApplicationClaim& claim) {
   return out;
 }
 
-// Configurations repeat: a job that restarts, a campaign of equal jobs.
-class ModelCache {
- public:
-  // The result is nullopt where there is none; *note says why one that is there cannot be used.
-  std::optional<fleet::ModelFlops> Of(const ApplicationClaim& claim, int64_t seq_len,
-                                      std::string* note) {
-    if (claim.model_config.empty()) return std::nullopt;
-    auto [it, fresh] =
-        known_.try_emplace(std::tuple(claim.model_config, seq_len, claim.convention));
-    if (fresh) {
-      const auto model = models::ReadModel(claim.model_config, "model");
-      it->second = model.ok() ? fleet::FlopsOf(*model, seq_len, claim.convention)
-                              : StatusOr<fleet::ModelFlops>(model.status());
-    }
-    if (it->second.ok()) return *it->second;
-    *note = std::string(it->second.status().message());
-    return std::nullopt;
-  }
+}  // namespace
 
- private:
-  std::map<std::tuple<std::string, int64_t, std::string>, StatusOr<fleet::ModelFlops>> known_;
-};
+std::optional<fleet::ModelFlops> ModelCache::Of(const ApplicationClaim& claim, int64_t seq_len,
+                                                std::string* note) {
+  if (claim.model_config.empty()) return std::nullopt;
+  auto [it, fresh] = known_.try_emplace(std::tuple(claim.model_config, seq_len, claim.convention));
+  if (fresh) {
+    const auto model = models::ReadModel(claim.model_config, "model");
+    it->second = model.ok() ? fleet::FlopsOf(*model, seq_len, claim.convention)
+                            : StatusOr<fleet::ModelFlops>(model.status());
+  }
+  if (it->second.ok()) return *it->second;
+  *note = std::string(it->second.status().message());
+  return std::nullopt;
+}
+
+namespace {
 
 class FromStore final : public DivergenceReads {
  public:
@@ -402,7 +397,6 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
   }
   FW_ASSIGN_OR_RETURN(const Seen seen, GatherSeen(asked, windows, question));
 
-  ModelCache models;
   std::vector<JobDivergence> out;
   out.reserve(found.size());
   for (const Found& f : found) {
@@ -432,7 +426,7 @@ StatusOr<std::vector<JobDivergence>> GatherDivergence(const Query& query,
     SetOfu(f, seen, SumsOf(f, seen), seen.raw, &d);
     SetMfu(f.said, catalog, &d);
     // Packed sequences: the mean length by squares would be exact; the claim's is what it used.
-    e.model = models.Of(claim, claim.seq_len.value_or(0), &d.model_note);
+    e.model = asked.reads.models.Of(claim, claim.seq_len.value_or(0), &d.model_note);
     d.diagnosis = fleet::Diagnose(e, catalog, question.thresholds);
   }
   RefineWhatDiffers(asked, found, seen, question, &out);

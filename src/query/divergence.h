@@ -9,13 +9,16 @@
 // stands for the job.
 #pragma once
 
+#include <map>
 #include <optional>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "absl/types/span.h"
 #include "fleet/divergence/diagnose.h"
 #include "fleet/divergence/evidence.h"
+#include "fleet/divergence/model.h"
 #include "query/query.h"
 
 namespace flopwatch::query {
@@ -48,6 +51,17 @@ struct DivergenceQuestion {
   fleet::Thresholds thresholds;
 };
 
+// What a claim's model costs. Configurations repeat: a job that restarts, a campaign of equal jobs.
+class ModelCache {
+ public:
+  // nullopt: there is no configuration; *note says why one that is there cannot be used.
+  std::optional<fleet::ModelFlops> Of(const telemetry::ApplicationClaim& claim, int64_t seq_len,
+                                      std::string* note);
+
+ private:
+  std::map<std::tuple<std::string, int64_t, std::string>, StatusOr<fleet::ModelFlops>> known_;
+};
+
 // What is asked of the store again and again where the past is judged moment by moment; store.h
 // says what each means (UsageByJobWindows() for Usage(), ApplicationByClaim() for Said()).
 class DivergenceReads {
@@ -58,6 +72,7 @@ class DivergenceReads {
                                                               absl::Span<const int32_t> claims) = 0;
   virtual StatusOr<std::vector<store::JobUsage>> Usage(absl::Span<const store::JobWindow> windows,
                                                        bool exact) = 0;
+  ModelCache models;  // for as long as this is there
 };
 
 // Jobs are in the order of their keys. A question about one job gives exactly one, also where
