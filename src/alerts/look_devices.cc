@@ -218,10 +218,10 @@ DeviceLook::Peers& DeviceLook::NewPeers(int32_t set) {
   beside_.emplace_back();
   Peers& p = peers_.emplace_back();
   p.set = set;
-  memory_.jobs().ForEachMember(set, [&](int32_t job) { p.jobs.push_back(job); });
   return p;
 }
 
+// Under a lock of the live state: asks nobody.
 void DeviceLook::SeeGpu(const GpuNow& gpu, bool fresh) {
   const auto entity = static_cast<size_t>(gpu.entity);
   if (entity < node_of_.size() && node_of_[entity] >= 0) {
@@ -256,6 +256,8 @@ void DeviceLook::FinishPeers(const QuantitySet& wanted) {
   std::vector<float> values;
   for (size_t k = 0; k < peers_.size(); ++k) {
     Peers& p = peers_[k];
+    if (p.jobs.empty())
+      memory_.jobs().ForEachMember(p.set, [&](int32_t job) { p.jobs.push_back(job); });
     const std::vector<Beside>& b = beside_[k];
     const auto median = [&](float Beside::*of) {
       values.clear();
