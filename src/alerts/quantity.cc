@@ -83,7 +83,9 @@ constexpr QuantitySpec kQuantities[] = {
      "how much busy_ofu scatters there: the range of the middle half over the median"},
     {Q::kJobShared, kJob, "shared", "1", "1 where another job holds one of its GPUs too, else 0"},
     {Q::kJobQuietest, kJob, "lowest_gpu_util", "ratio",
-     "the lowest duty cycle of one of its GPUs, newest samples"},
+     "the lowest duty cycle of one of its GPUs, newest samples; a GPU without one that is believed "
+     "is "
+     "left out where its SMs are active"},
     {Q::kJobBusyDuty, kJob, "busy_gpu_util", "ratio",
      "gpu_util, where it is a quarter and more and no GPU rests: not known in a pause of the job"},
     {Q::kJobLostShare, kJob, "silent_share", "ratio",
