@@ -438,8 +438,8 @@ bool Expression::MayHold(const Subjects& subjects) const {
   static thread_local std::vector<double> holds;
   for (size_t first = 0; first < subjects.size(); first += kBlock) {
     const size_t rows = std::min(kBlock, subjects.size() - first);
-    const auto& column = subjects.columns[static_cast<size_t>(s.quantity)];
     if (of_column) {
+      const auto& column = subjects.columns[static_cast<size_t>(s.quantity)];
       if (column.empty()) return false;  // of none it is known
       const double* const values = column.data() + first;
       const bool any = in_list ? AnyIs(values, steps_[1].constant, rows, std::greater_equal<>())

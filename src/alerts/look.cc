@@ -66,7 +66,7 @@ void Look::TakeJobs(Micros now, Round* round) {
   for (const DeviceLook::Peers& p : devices_.peers()) {
     if (p.all == 0) continue;
     for (const int32_t job : p.jobs) {
-      JobNow& g = now_[job];
+      JobNow& g = here_[job];
       if (std::exchange(g.look, looks_) != looks_)
         g.fresh = g.all = g.with_duty = 0, g.lowest_duty = 2, g.shared = false;
       g.fresh += p.fresh;
@@ -78,15 +78,15 @@ void Look::TakeJobs(Micros now, Round* round) {
         g.lowest_duty = p.lowest_duty;
     }
   }
-  absl::erase_if(now_, [&](const auto& job) { return job.second.look != looks_; });
+  absl::erase_if(here_, [&](const auto& job) { return job.second.look != looks_; });
   Subjects& out = round->of(Scope::kJob);
   out.Resize(Scope::kJob, jobs.size(), round->wanted);
   job_ids_.clear();
   const bool full = FloorTo(now, kWindow) > window_ && window_ != 0;
   size_t row = 0;
   for (const store::JobUsage& j : jobs) {
-    const auto at = now_.find(j.job);
-    if (j.job <= 0 || at == now_.end() || at->second.fresh == 0) continue;
+    const auto at = here_.find(j.job);
+    if (j.job <= 0 || at == here_.end() || at->second.fresh == 0) continue;
     JobNow& gpus = at->second;
     // A job's key may become another one: it is asked for again now and then.
     if ((gpus.past == nullptr || full) && !NameJob(j.job, &gpus)) continue;
@@ -129,7 +129,7 @@ void Look::TakeJobs(Micros now, Round* round) {
   if (full) reports_.Expire(now);
   // Jobs without a row for two hours and more are over.
   if (full) {
-    for (auto& [id, job] : now_)
+    for (auto& [id, job] : here_)
       if (job.past != nullptr && job.past->look != looks_) job.past = nullptr;
     absl::erase_if(jobs_, [&](const auto& job) {
       const JobPast& past = job.second;

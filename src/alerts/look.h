@@ -134,7 +134,7 @@ class Look {
   mutable std::optional<absl::flat_hash_map<std::string, std::pair<std::string, std::string>>>
       accounts_;
   mutable std::optional<absl::flat_hash_map<std::string, Place>> places_;  // by node; likewise
-  absl::flat_hash_map<int32_t, JobNow> now_;                               // by job id
+  absl::flat_hash_map<int32_t, JobNow> here_;                              // by job id
   std::vector<int32_t> job_ids_;
 };
 

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <utility>
 
 #include "alerts/median.h"
@@ -15,9 +16,10 @@ using ingest::GpuNow;
 
 // Of a GPU beside its job's others by one reading.
 constexpr double kMostStep = 0.2;
-// Rows at once: their columns stay in the nearest cache.
-constexpr size_t kAhead = 8;
-constexpr size_t kBlock = 256;
+constexpr size_t kBlock = 256;  // rows at once: their columns stay in a near cache
+constexpr size_t kAhead = 8;    // rows whose boards are asked for
+// Job sets that nobody has any more are kept until there are so many, and an eighth of all.
+constexpr std::ptrdiff_t kMostGone = 64;
 
 constexpr Quantity kBesidePeers[] = {Quantity::kGpuClockToJob, Quantity::kGpuPowerToJob,
                                      Quantity::kGpuDutyToJob, Quantity::kGpuOfuToJob};
@@ -188,7 +190,7 @@ int32_t DeviceLook::FindPeers(int32_t set) {
 // Most of the last round's job sets are this one's too. What a set has for members never changes.
 void DeviceLook::BeginPeers() {
   const auto gone = std::ranges::count(peers_, 0, &Peers::all);
-  if (gone > 64 && static_cast<size_t>(gone) > peers_.size() / 8) {
+  if (gone > kMostGone && static_cast<size_t>(gone) > peers_.size() / 8) {
     size_t kept = 0;
     for (size_t k = 0; k < peers_.size(); ++k) {
       if (peers_[k].all == 0) continue;

@@ -1,11 +1,11 @@
 // What a look says of GPUs and of their nodes. GPUs are looked at twice: once for what a job's GPUs
 // are together (peers) and what a node's are, and once, a block at a time, for their own quantities
-// beside those. Neither keeps a copy of them: of 100,000 that would be most of what a round costs.
+// beside those. Nobody has a copy of all: of 100,000 that would be most of what a round costs.
 // One thread.
 #pragma once
 
 #include <cstdint>
-#include <limits>
+#include <optional>
 #include <string>
 #include <vector>
 

@@ -5,7 +5,7 @@
 namespace flopwatch::query {
 namespace {
 
-// Job minutes that are at hand at once, about: a quarter of a KB each.
+// Job minutes that are read at once, about: a quarter of a KB each.
 constexpr double kMostPoints = 240'000;
 constexpr Micros kLongestPiece = 8 * kMicrosPerHour;
 
@@ -13,7 +13,7 @@ Micros PieceOf(size_t gpus) {  // a GPU is of one job as a rule: there are no mo
   const double minutes = kMostPoints / std::max<double>(static_cast<double>(gpus), 1);
   return std::clamp(
       FloorTo(static_cast<Micros>(std::min(minutes, 1e6)) * kMicrosPerMinute, MinutesAhead::kStep),
-      kMicrosPerHour, kLongestPiece);
+      MinutesAhead::kStep, kLongestPiece);
 }
 
 template <typename T>
@@ -31,6 +31,8 @@ MinutesAhead::MinutesAhead(const Query* query, Micros to)
 StatusOr<std::vector<telemetry::ApplicationClaim>> MinutesAhead::Claims() {
   if (!has_claims_) {
     FW_ASSIGN_OR_RETURN(claims_, query_.store().Claims());
+    for (const telemetry::ApplicationClaim& c : claims_)
+      if (const auto job = query_.memory().jobs().FindJob(c.job)) reporting_.insert(job->id);
     has_claims_ = true;
   }
   return claims_;
@@ -72,6 +74,9 @@ StatusOr<std::vector<store::JobUsage>> MinutesAhead::Usage(
   if (!exact) {
     FW_ASSIGN_OR_RETURN(known, Have(all));
   }
+  known = known && std::ranges::all_of(windows, [&](const store::JobWindow& w) {
+            return reporting_.contains(w.job);
+          });
   if (!known) {
     ++reads_;
     return query_.store().UsageByJobWindows(windows, exact);
@@ -101,7 +106,7 @@ StatusOr<bool> MinutesAhead::Have(store::Window w) {
   while (at_hand_.to < to) {
     Drop(from);
     at_hand_.from = from;
-    const Micros end = std::min(std::max(at_hand_.to + piece_, to), to_);
+    const Micros end = std::min(at_hand_.to + piece_, to_);
     FW_RETURN_IF_ERROR(Read({at_hand_.to, end}));
     at_hand_.to = end;
   }
@@ -110,12 +115,14 @@ StatusOr<bool> MinutesAhead::Have(store::Window w) {
 
 Status MinutesAhead::Read(store::Window piece) {
   reads_ += 2;
+  FW_RETURN_IF_ERROR(Claims().status());
   FW_ASSIGN_OR_RETURN(const std::vector<store::ApplicationPoint> said,
                       query_.store().ApplicationSeries(piece, {}, kStep));
   FW_ASSIGN_OR_RETURN(const std::vector<store::JobPoint> used,
                       query_.store().UsageByJobSteps(piece, kMicrosPerMinute, /*least_duty=*/0));
   for (const store::ApplicationPoint& p : said) said_[p.claim].push_back({p.ts, p.sums});
-  for (const store::JobPoint& p : used) used_[p.job].push_back({p.ts, p.sums});
+  for (const store::JobPoint& p : used)
+    if (reporting_.contains(p.job)) used_[p.job].push_back({p.ts, p.sums});
   return absl::OkStatus();
 }
 

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "query/divergence.h"
 
 namespace flopwatch::query {
@@ -18,8 +19,9 @@ class MinutesAhead final : public DivergenceReads {
   // Nothing of after `to` is read ahead. `query` outlives this.
   MinutesAhead(const Query* query, Micros to);
 
-  // The same as the store's, but for the order in which numbers are added. A window that begins
-  // before the one that was asked last, is not of whole steps, or `exact`: the store is asked.
+  // The same as the store's, but for the order in which numbers are added. The store is asked for a
+  // window that begins before the one that was asked last, one of reports that is not of whole
+  // steps, a job without a claim, and `exact`. What is kept is of jobs with claims alone.
   StatusOr<std::vector<telemetry::ApplicationClaim>> Claims() override;
   StatusOr<std::vector<store::ApplicationUsage>> Said(store::Window w,
                                                       absl::Span<const int32_t> claims) override;
@@ -45,6 +47,7 @@ class MinutesAhead final : public DivergenceReads {
   store::Window at_hand_;  // whole steps; empty at first
   std::vector<telemetry::ApplicationClaim> claims_;
   bool has_claims_ = false;
+  absl::flat_hash_set<int32_t> reporting_;                             // jobs that have one
   absl::flat_hash_map<int32_t, std::vector<SaidStep>> said_;           // by claim; in order of time
   absl::flat_hash_map<int32_t, std::vector<store::UsagePoint>> used_;  // by job; likewise
   uint64_t reads_ = 0;

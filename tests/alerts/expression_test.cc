@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
@@ -133,6 +134,64 @@ TEST(Expression, WhatIsDecidedForAllOfABlockIsWhatEachRowSays) {
       ASSERT_EQ(out[k], expected) << k;
     }
   }
+}
+
+// Where it is said that a condition cannot hold, it holds of nobody: of values below, at and above
+// what it compares with, none known, each alone in a block of those of which it does not hold.
+TEST(Expression, WhatCannotHoldDoesNot) {
+  const double values[] = {-1, 0, 1, 4, 13, 31, 104, kNaN};
+  size_t said = 0;
+  for (const char* const text : {"xid < 13",
+                                 "xid <= 13",
+                                 "xid > 13",
+                                 "xid >= 13",
+                                 "xid == 13",
+                                 "xid != 13",
+                                 "13 < xid",
+                                 "0.5 > xid and ofu == 1",
+                                 "xid in {13, 31}",
+                                 "xid in {-1, 4} and ofu == 1",
+                                 "bits(xid, 0x68)",
+                                 "bits(xid, 5) and ofu == 1",
+                                 "bits(0x68, xid)",
+                                 "not xid > 13",
+                                 "xid > 1 or ofu == 1",
+                                 "(xid > 1 or ofu == 1) and xid < 31",
+                                 "xid > 1 or ofu == 1 and xid < 4",
+                                 "xid + ofu > 13 and ofu == 1",
+                                 "not (xid > 1 and ofu == 1)",
+                                 "1 < 2",
+                                 "2 < 1",
+                                 "(xid > 1 and ofu == 1) and xid < 31",
+                                 "1 < 2 and xid > 13"}) {
+    const auto parsed = Expression::Parse(text, Scope::kGpu, Expression::Kind::kCondition);
+    ASSERT_TRUE(parsed.ok()) << text << ": " << parsed.status();
+    size_t cannot = 0, holds = 0;
+    for (const double usual : values) {
+      for (const double other : values) {
+        for (const size_t at : {0, 1, 511, 514}) {
+          Subjects gpus;
+          gpus.Resize(Scope::kGpu, 515, QuantitySet().set());
+          for (size_t k = 0; k < gpus.size(); ++k) {
+            gpus.Set(Quantity::kGpuXid, k, k == at ? other : usual);
+            gpus.Set(Quantity::kGpuOfu, k, k % 2 == 0 ? 1 : kNaN);
+          }
+          std::vector<double> out;
+          parsed->Evaluate(gpus, &out);
+          const bool any = std::ranges::find(out, 1.0) != out.end();
+          const bool may = parsed->MayHold(gpus);
+          EXPECT_TRUE(may || !any) << text << " of " << usual << " and " << other << " at " << at;
+          cannot += may ? 0 : 1;
+          holds += any ? 1 : 0;
+        }
+      }
+    }
+    if (std::string_view(text) != "2 < 1") {
+      EXPECT_GT(holds, 0u) << text;  // of something
+    }
+    said += cannot;
+  }
+  EXPECT_GT(said, 1000u);  // it is of use
 }
 
 TEST(Expression, WhatNobodyWantedIsNotKnown) {

@@ -78,6 +78,7 @@ class LiveFleet {
     }
   }
   double Value(Quantity q, size_t row = 0) const { return ValueIn(round_, q, row); }
+  const Round& round() const { return round_; }
   // "rule: summary" of what fires.
   std::vector<std::string> Firing() const {
     std::vector<std::string> out;

@@ -16,6 +16,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 constexpr int64_t kMinute = 60, kHour = 3600;
 
@@ -162,6 +163,60 @@ TEST(Look, TheQuietestOfAJobIsKnownWhereAllAre) {
     }
     EXPECT_EQ(seen, 1);
   }
+}
+
+// More GPUs than are looked at at once.
+TEST(Look, OneOfManyIsNamed) {
+  LiveFleet fleet(130, 10);
+  fleet.Go(30);
+  fleet[257].xid = 94;
+  fleet[1299].xid = 79;
+  fleet.Go(30);
+  std::vector<std::string> told;
+  for (const Alert* a : fleet.engine().Alerts(false))
+    for (const std::string& gpu : a->subject.gpus) told.push_back(a->rule + " " + gpu);
+  EXPECT_THAT(
+      told, UnorderedElementsAre("gpu_xid_hardware GPU-00000257", "gpu_xid_hardware GPU-00001299"));
+}
+
+// What is kept of jobs from round to round is what somebody sees who looks the first time: as jobs
+// end by the hundred, begin, share and come back.
+TEST(Look, WhatIsKeptOfJobsIsWhatANewLookSees) {
+  LiveFleet fleet(30, 10);
+  constexpr Quantity kOfNow[] = {
+      Quantity::kGpuJobGpus,   Quantity::kGpuJobs,      Quantity::kGpuJobDuty,
+      Quantity::kGpuAllocated, Quantity::kJobGpus,      Quantity::kJobQuietest,
+      Quantity::kJobShared,    Quantity::kJobLostShare, Quantity::kNodeAllocated};
+  const auto name = [](int of, int k) { return std::to_string(of) + "-" + std::to_string(k); };
+  size_t known = 0;
+  for (int step = 0; step < 8; ++step) {
+    for (int k = 0; k < 300; ++k) {
+      Shown& gpu = fleet[k];
+      gpu.duty = 50 + (k * 7 + step) % 50;
+      gpu.other = step % 3 == 1 && k % 50 == 0 ? "shared" : "";
+      // One job, each its own, each ten theirs; others than before but in every fourth step.
+      gpu.job = step % 4 == 0 ? "7" : step % 4 == 1 ? name(step, k) : name(step, k / 10);
+    }
+    fleet.Go(30);
+    Look anew(&fleet.memory());
+    Round round;
+    anew.Take(fleet.now(), &round);
+    for (const Quantity q : kOfNow) {
+      const Scope scope = SpecOf(q).scope;
+      const Subjects seen = WholeOf(round, scope), kept = WholeOf(fleet.round(), scope);
+      std::map<uint64_t, double> by_key;
+      for (size_t row = 0; row < kept.size(); ++row) by_key[kept.keys[row]] = kept.At(q, row);
+      ASSERT_EQ(by_key.size(), seen.size());
+      for (size_t row = 0; row < seen.size(); ++row) {
+        ASSERT_TRUE(by_key.contains(seen.keys[row])) << SpecOf(q).name << " in step " << step;
+        const double a = seen.At(q, row), b = by_key[seen.keys[row]];
+        EXPECT_TRUE(a == b || (std::isnan(a) && std::isnan(b)))
+            << SpecOf(q).name << " in step " << step << ": " << b << ", not " << a;
+        known += std::isnan(a) ? 0 : 1;
+      }
+    }
+  }
+  EXPECT_GT(known, 10'000u);
 }
 
 TEST(Look, AnXidIsNewOnce) {
