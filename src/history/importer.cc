@@ -26,6 +26,11 @@ constexpr double kUsualFill = 2.0 / 3;
 // So many times as long may the next one be; after one with nothing in it, a fleet may begin.
 constexpr double kMostGrowth = 8, kGrowthAfterNothing = 2;
 constexpr Micros kFirstSlice = 5 * kMicrosPerMinute, kLongestSlice = 6 * kMicrosPerHour;
+// A server's chunks end with such parts of a day: a window that does too has no chunk read twice.
+constexpr Micros kRoundLengths[] = {
+    6 * kMicrosPerHour,    4 * kMicrosPerHour,    3 * kMicrosPerHour,    2 * kMicrosPerHour,
+    kMicrosPerHour,        30 * kMicrosPerMinute, 20 * kMicrosPerMinute, 15 * kMicrosPerMinute,
+    10 * kMicrosPerMinute, 5 * kMicrosPerMinute,  2 * kMicrosPerMinute,  kMicrosPerMinute};
 constexpr Micros kLook = 10 * kMicrosPerMinute;
 
 std::vector<std::string> MetricsOfGpus(const std::vector<std::string>& names) {
@@ -46,6 +51,12 @@ Selector SelectorOf(const std::string& metric,
   Selector selector{.metric = metric, .matchers = OwnerMatchers(metric)};
   selector.matchers.insert(selector.matchers.end(), matchers.begin(), matchers.end());
   return selector;
+}
+
+// The end of a window of at most `length`, which is a minute or more.
+Micros RoundEnd(Micros from, Micros length) {
+  const Micros round = *std::ranges::find_if(kRoundLengths, [&](Micros l) { return l <= length; });
+  return FloorTo(from, round) + round;
 }
 
 class Importer {
@@ -251,7 +262,7 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
       at = begins = FloorTo(unread.to + max_span + kMicrosPerMinute - 1, kMicrosPerMinute);
       continue;
     }
-    Window slice = {at, std::min({at + length, all.to, unread.from})};
+    Window slice = {at, std::min({RoundEnd(at, length), all.to, unread.from})};
     if (taker->WithinHours())
       slice.to = std::min(slice.to, FloorTo(at, kMicrosPerHour) + kMicrosPerHour);
     // What came just before the window tells what its first samples stand for.

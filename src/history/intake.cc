@@ -25,8 +25,8 @@ StatusOr<Taken> Intake::Take(const Part& part, absl::FunctionRef<Status(Taker*)>
   taker_->Clear();
   Status filled = fill(taker_.get());
   if (filled.ok() && taker_->Fill() > 1)
-    filled = ResourceExhausted("more than {} samples at once; send a shorter window",
-                               StoreTaker::kMostSamples);
+    filled = ResourceExhausted("more than {} MiB of series at once; send a shorter window",
+                               StoreTaker::kMostBytes >> 20);
   StatusOr<Taken> taken = filled.ok() ? taker_->Take(part.window) : StatusOr<Taken>(filled);
   if (!taken.ok()) taker_->Clear();
   heard_ = MonotonicNow();

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <functional>
 
-#include "absl/container/flat_hash_map.h"
 #include "base/prefetch.h"
 #include "base/text.h"
 #include "ingest/origin.h"
@@ -20,6 +19,9 @@ constexpr std::string_view kReplicaLabels[] = {"prometheus_replica", "replica", 
 constexpr std::string_view kScrapeLabels[] = {"job", "instance", "prometheus"};
 // More than the longest step between two scrapes is silence.
 constexpr double kSilence = 1.5;
+// With their places, and what allocators add: a series beside its points, labels beside their text.
+constexpr uint64_t kSeriesBytes = 180, kLabelsBytes = 80;
+constexpr uint64_t kOwnerSampleBytes = 64;
 constexpr uint64_t kOddMultiplier = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
 
 // Of what is not empty.
@@ -59,6 +61,7 @@ bool Scrapes::IsReplicaLabel(std::string_view label) const {
 void Scrapes::Add(const telemetry::MetricSeries& series) {
   if (owners_.Add(series)) {
     samples_ += series.points.size();
+    bytes_ += series.points.size() * kOwnerSampleBytes;
     return;
   }
   std::string_view instance = series.Label("instance");
@@ -75,7 +78,7 @@ void Scrapes::Add(const telemetry::MetricSeries& series) {
     exporter.name = instance;
     exporter.node = ingest::HostOfInstance(instance);
   }
-  telemetry::MetricSeries own;
+  telemetry::SeriesLabels own;
   own.name = series.name;
   std::string replica;
   for (const auto& label : series.labels) {
@@ -86,21 +89,34 @@ void Scrapes::Add(const telemetry::MetricSeries& series) {
       own.labels.push_back(label);
     }
   }
+  Series* const s = Find(&exporter.streams[replica], own);
+  if (s->unit_in_text)
+    for (const MetricPoint& p : series.points) exporter.unit.See(p.value);
+  s->points.insert(s->points.end(), series.points.begin(), series.points.end());
+  samples_ += series.points.size();
+  bytes_ += series.points.size() * sizeof(MetricPoint);
+}
+
+Scrapes::Series* Scrapes::Find(Stream* stream, const telemetry::SeriesLabels& own) {
   std::string text;
   telemetry::AppendSeries(own, &text);
   text += ' ';
-  Stream& stream = exporter.streams[replica];
-  const auto [at, fresh] = stream.place.try_emplace(text, stream.series.size());
-  if (fresh) {
-    stream.series.push_back({.text = std::move(text),
-                             .points = {},
-                             .unit_in_text = telemetry::IsPercentIfInteger(series.name)});
-  }
-  if (stream.series[at->second].unit_in_text)
-    for (const MetricPoint& p : series.points) exporter.unit.See(p.value);
-  std::vector<MetricPoint>& points = stream.series[at->second].points;
-  points.insert(points.end(), series.points.begin(), series.points.end());
-  samples_ += series.points.size();
+  // A name that is no plain word stands in the braces.
+  const std::string_view plain = text.starts_with('{') ? std::string_view() : own.name;
+  const auto name = names_.emplace(plain).first;
+  text.erase(0, plain.size());
+  const auto [labels, is_new] = stream->labels.insert(std::move(text));
+  if (is_new) bytes_ += labels->size() + kLabelsBytes;
+  const auto [at, fresh] = stream->place.try_emplace({name->data(), labels->data()},
+                                                     static_cast<uint32_t>(stream->series.size()));
+  if (!fresh) return &stream->series[at->second];
+  bytes_ += kSeriesBytes;
+  return &stream->series.emplace_back(
+      Series{.name = *name,
+             .labels = *labels,
+             .points = {},
+             .memo = {},
+             .unit_in_text = telemetry::IsPercentIfInteger(own.name)});
 }
 
 std::vector<Scrapes::Moment> Scrapes::MomentsOf(Stream* stream) {
@@ -148,7 +164,8 @@ void Scrapes::FindGpus(const Exporter& exporter, Stream* stream) {
   telemetry::SeriesText text;
   std::string line;
   for (size_t k = 0; k < stream->series.size(); ++k) {
-    line = stream->series[k].text;
+    line = stream->series[k].name;
+    line += stream->series[k].labels;
     line += '0';
     if (telemetry::ParseSeries(line, telemetry::kMaxWireLabels, &text) !=
         telemetry::SeriesError::kNone)
@@ -174,71 +191,74 @@ void Scrapes::FindGpus(const Exporter& exporter, Stream* stream) {
     gpu.place.gpus_of_node = std::max(0, on_node[gpu.place.node]);
     for (const size_t k : gpu.series)
       stream->series[k].gpu = static_cast<int32_t>(stream->gpus.size());
-    stream->gpus.push_back({.place = std::move(gpu.place)});
+    stream->gpus.push_back({.place = std::move(gpu.place), .owned = {}});
   }
 }
 
-void Scrapes::WriteOwners(Stream* stream, Micros ts) {
-  for (Gpu& gpu : stream->gpus) {
-    const std::string* const text = std::exchange(gpu.text, nullptr);
-    if (text == nullptr) continue;
-    for (const telemetry::OwnerLabels* owner : owners_.At(gpu.place, ts)) {
-      telemetry::SeriesLabels labels;
-      labels.name = "x";
-      for (const auto& [key, value] :
-           {std::pair<std::string_view, const std::string&>{"hpc_job", owner->hpc_job},
-            // As where the scraper's own stand in their place: the exporter's pod may be there.
-            {"exported_namespace", owner->ns},
-            {"exported_pod", owner->pod},
-            {"hpc_user", owner->user}})
-        labels.Add(key, value);
-      std::string braces;
-      telemetry::AppendSeries(labels, &braces);
-      braces.erase(0, labels.name.size());  // {a="b"}
-      const size_t close = text->rfind('}');
-      if (close == std::string::npos) {  // a name and a blank
-        body_.append(*text, 0, text->size() - 1);
-        body_ += braces;
-      } else {
-        body_.append(*text, 0, close);
-        body_ += ',';
-        body_.append(braces, 1);
-      }
-      body_ += ' ';
-      telemetry::AppendNumber(gpu.value, &body_);
-      body_ += '\n';
+void Scrapes::WriteOwners(Gpu* gpu, Micros ts) {
+  const Series& series = *std::exchange(gpu->series, nullptr);
+  size_t n = 0;
+  for (const telemetry::OwnerLabels* owner : owners_.At(gpu->place, ts)) {
+    telemetry::SeriesLabels labels;
+    labels.name = "x";
+    for (const auto& [key, value] :
+         {std::pair<std::string_view, const std::string&>{"hpc_job", owner->hpc_job},
+          // As where the scraper's own stand in their place: the exporter's pod may be there.
+          {"exported_namespace", owner->ns},
+          {"exported_pod", owner->pod},
+          {"hpc_user", owner->user}})
+      labels.Add(key, value);
+    std::string braces;
+    telemetry::AppendSeries(labels, &braces);
+    braces.erase(0, labels.name.size());  // {a="b"}
+    const size_t close = series.labels.rfind('}');
+    std::string text;
+    if (close == std::string_view::npos) {
+      text = braces;
+    } else {
+      text = series.labels.substr(0, close);
+      text += ',';
+      text.append(braces, 1);
     }
+    text += ' ';
+    if (n == gpu->owned.size()) gpu->owned.push_back(std::make_unique<Owned>());
+    Owned& owned = *gpu->owned[n++];
+    if (owned.labels != text || owned.name.data() != series.name.data())
+      owned = {.name = series.name, .labels = std::move(text), .memo = {}};
+    written_.push_back(
+        {.name = series.name, .labels = owned.labels, .value = gpu->value, .memo = &owned.memo});
   }
 }
 
 void Scrapes::Write(const Exporter& exporter, const Moment& moment, Stream* stream,
                     absl::FunctionRef<void(const Scrape&)> f) {
-  body_.clear();
+  written_.clear();
   // Exporters take turns, so that all of this one's is cold.
   constexpr size_t kAhead = 6;
   for (size_t k = 0; k < stream->series.size(); ++k) {
     if (k + kAhead < stream->series.size()) {
       const Series& ahead = stream->series[k + kAhead];
       PrefetchToRead(ahead.points.data() + ahead.next, sizeof(MetricPoint));
-      PrefetchToRead(ahead.text.data(), ahead.text.size());
     }
     Series& s = stream->series[k];
     // Moments that another replica speaks for are passed over.
     while (s.next < s.points.size() && s.points[s.next].ts < moment.from) ++s.next;
     if (s.next == s.points.size() || s.points[s.next].ts > moment.to) continue;
-    body_ += s.text;
     const double value = s.points[s.next].value;
-    telemetry::AppendNumber(value, &body_);
-    if (s.unit_in_text && exporter.unit.DecimalsOf(value)) body_ += ".0";
-    body_ += '\n';
+    written_.push_back({.name = s.name,
+                        .labels = s.labels,
+                        .value = value,
+                        .with_point = s.unit_in_text && exporter.unit.DecimalsOf(value),
+                        .memo = &s.memo});
     ++s.next;
     if (s.gpu >= 0 && !s.unit_in_text) {
-      stream->gpus[s.gpu].text = &s.text;
+      stream->gpus[s.gpu].series = &s;
       stream->gpus[s.gpu].value = value;
     }
   }
-  if (!stream->gpus.empty()) WriteOwners(stream, moment.to);
-  f({.name = exporter.name, .node = exporter.node, .ts = moment.to, .body = body_});
+  for (Gpu& gpu : stream->gpus)
+    if (gpu.series != nullptr) WriteOwners(&gpu, moment.to);
+  f({.name = exporter.name, .node = exporter.node, .ts = moment.to, .samples = written_});
 }
 
 std::vector<std::pair<Scrapes::Moment, Scrapes::Stream*>> Scrapes::Spoken(Exporter* exporter) {
@@ -282,7 +302,7 @@ std::vector<std::pair<Scrapes::Moment, Scrapes::Stream*>> Scrapes::Spoken(Export
 void Scrapes::Clear() {
   for (auto& [key, exporter] : exporters_) exporter.streams.clear();
   owners_.Clear();
-  samples_ = unnamed_ = 0;
+  samples_ = bytes_ = unnamed_ = 0;
 }
 
 void Scrapes::Drain(absl::FunctionRef<void(const Scrape&)> f) {

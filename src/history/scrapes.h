@@ -5,20 +5,25 @@
 // HA pair) are taken off: of replicas the one with most scrapes in the window speaks, and the
 // others where it was silent for longer than it ever is between two scrapes. Samples of one
 // exporter at most kJoin apart are one scrape, unless a series would be in it twice. Whose a GPU
-// was other exporters may say (owner_series.h): it is written as labels of one more line. One
-// thread.
+// was other exporters may say (owner_series.h): that is one more sample, with the labels that say
+// it. One thread.
 #pragma once
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
+#include "absl/types/span.h"
 #include "base/time.h"
 #include "history/owner_series.h"
+#include "telemetry/exposition.h"
 #include "telemetry/metric_series.h"
 
 namespace flopwatch::history {
@@ -37,6 +42,9 @@ class Scrapes {
 
   void Add(const telemetry::MetricSeries& series);
   uint64_t samples() const { return samples_; }
+  // What is held of them, about: those of a fleet of 10,000 GPUs have more bytes of names than of
+  // numbers.
+  uint64_t bytes() const { return bytes_; }
   // Series whose exporter cannot be named, because no label says it.
   uint64_t unnamed() const { return unnamed_; }
 
@@ -46,7 +54,7 @@ class Scrapes {
   struct Scrape {
     std::string_view name, node;  // of the exporter, as ingest::Origin
     Micros ts = 0;
-    std::string_view body;  // exposition text, without times
+    absl::Span<const telemetry::SeriesSample> samples;
   };
   // Calls f with every scrape, in order of time, and forgets them. What is added next is of a later
   // window.
@@ -56,22 +64,32 @@ class Scrapes {
 
  private:
   struct Series {
-    std::string text;  // name, labels and a blank, as in exposition text
+    std::string_view name, labels;  // in names_ and in the stream's
     std::vector<telemetry::MetricPoint> points;
-    size_t next = 0;            // of Write()
-    bool unit_in_text = false;  // telemetry::PercentOrRatio
+    telemetry::SeriesMemo memo;
+    uint32_t next = 0;          // of Write()
     int32_t gpu = -1;           // in Stream::gpus
+    bool unit_in_text = false;  // telemetry::PercentOrRatio
   };
-  // What one replica saw of an exporter.
+  // A series with an owner's labels.
+  struct Owned {
+    std::string_view name;
+    std::string labels;
+    telemetry::SeriesMemo memo;
+  };
   // A whole GPU that a stream speaks of, where its own labels name no owner.
   struct Gpu {
     GpuPlace place;
+    std::vector<std::unique_ptr<Owned>> owned;  // as they were needed last
     // Of the scrape that is being written.
-    const std::string* text = nullptr;
+    const Series* series = nullptr;
     double value = 0;
   };
+  // What one replica saw of an exporter.
   struct Stream {
-    std::map<std::string, size_t> place;  // by text
+    // As SeriesSample has them. All metrics of a GPU share one.
+    std::unordered_set<std::string> labels;
+    absl::flat_hash_map<std::pair<const char*, const char*>, uint32_t> place;  // by name and labels
     std::vector<Series> series;
     std::vector<Gpu> gpus;  // Series::gpu is a place in it
   };
@@ -85,21 +103,23 @@ class Scrapes {
   struct Moment {  // the samples of one scrape
     Micros from = 0, to = 0;
   };
+  Series* Find(Stream* stream, const telemetry::SeriesLabels& own);
   static std::vector<Moment> MomentsOf(Stream* stream);
   bool IsReplicaLabel(std::string_view label) const;
   // The scrapes of all replicas that speak, in order of time.
   static std::vector<std::pair<Moment, Stream*>> Spoken(Exporter* exporter);
   void FindGpus(const Exporter& exporter, Stream* stream);
-  void WriteOwners(Stream* stream, Micros ts);
+  void WriteOwners(Gpu* gpu, Micros ts);
   void Write(const Exporter& exporter, const Moment& moment, Stream* stream,
              absl::FunctionRef<void(const Scrape&)> f);
 
   std::vector<std::string> replica_labels_;
+  std::unordered_set<std::string> names_;
   std::map<std::pair<std::string, std::string>, Exporter> exporters_;  // by job and instance
   OwnerSeries owners_;
   std::vector<PodHeld> pods_;
-  uint64_t samples_ = 0, unnamed_ = 0;
-  std::string body_;  // of Write(), used again
+  uint64_t samples_ = 0, bytes_ = 0, unnamed_ = 0;
+  std::vector<telemetry::SeriesSample> written_;  // of Write(), used again
 };
 
 }  // namespace flopwatch::history

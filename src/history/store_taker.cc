@@ -152,7 +152,7 @@ StatusOr<Taken> StoreTaker::Take(Window window) {
       shared_ != nullptr ? ingest::SourceKind::kRemoteWrite : ingest::SourceKind::kExporter;
   scrapes_.Drain([&](const Scrapes::Scrape& scrape) {
     const ingest::TargetStats stats = pipeline_->Ingest(
-        {scrape.name, scrape.node, kind, options_.sender}, scrape.body, scrape.ts, 0);
+        {scrape.name, scrape.node, kind, options_.sender}, scrape.samples, scrape.ts, 0);
     ++taken.scrapes;
     taken.rows += stats.rows;
     for (const auto& [reason, n] : stats.refused) taken.refused[std::string(reason)] += n;

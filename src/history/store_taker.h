@@ -21,9 +21,9 @@ inline constexpr Micros kKeepAll = 36'500 * kMicrosPerDay;
 
 class StoreTaker final : public Taker {
  public:
-  // Samples that are held at once at most. Of 10,000 GPUs, whose series alone are a quarter of a
-  // gigabyte, the process is then within 512 MiB (docs/history.md).
-  static constexpr uint64_t kMostSamples = 4'000'000;
+  // Of series and their samples, held at once at most. The process is then within 512 MiB
+  // (docs/history.md).
+  static constexpr uint64_t kMostBytes = 200ull << 20;
 
   // Into a store that nobody else writes to. `store` null: nothing is stored. Both outlive it.
   static StatusOr<std::unique_ptr<StoreTaker>> Into(const TakerOptions& options,
@@ -39,7 +39,7 @@ class StoreTaker final : public Taker {
   }
   void Add(const telemetry::MetricSeries& series) override { scrapes_.Add(series); }
   double Fill() const override {
-    return static_cast<double>(scrapes_.samples()) / static_cast<double>(kMostSamples);
+    return static_cast<double>(scrapes_.bytes()) / static_cast<double>(kMostBytes);
   }
   void Clear() override { scrapes_.Clear(); }
   StatusOr<Taken> Take(store::Window window) override;

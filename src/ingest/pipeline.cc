@@ -27,7 +27,8 @@ Pipeline::Pipeline(const IngestParts& parts)
       budgets_(parts.options.allowances, parts.options.max_sender_bytes, parts.options.monotonic) {}
 Pipeline::~Pipeline() = default;
 
-TargetStats Pipeline::Ingest(const Origin& origin, std::string_view body, Micros ts, int shard) {
+TargetStats Pipeline::Ingest(const Origin& origin, const telemetry::ScrapeBody& body, Micros ts,
+                             int shard) {
   // What is scraped, which is nearly everything, is looked up without making a text.
   IngestRefusal reason = IngestRefusal::kSourceLimit;
   const std::shared_ptr<Source> found = FindOrMake(

@@ -37,6 +37,7 @@
 #include "jobs/books.h"
 #include "jobs/job_index.h"
 #include "store/store.h"
+#include "telemetry/exposition.h"
 #include "telemetry/field.h"
 
 namespace flopwatch::ingest {
@@ -64,7 +65,7 @@ class Pipeline {
   // `ts` is the time of samples without their own timestamp. `shard` < kMaxShards selects the batch
   // to fill: callers on different threads use different ones to stay out of each other's way.
   // Returns what this body gave.
-  TargetStats Ingest(const Origin& origin, std::string_view body, Micros ts, int shard);
+  TargetStats Ingest(const Origin& origin, const telemetry::ScrapeBody& body, Micros ts, int shard);
   // Counts what a sender brought and no body could be made of.
   void Refuse(const Origin& origin, telemetry::Refusal reason, uint64_t n);
   // Whether a body of this origin will be taken, which is to come soon: the origin is known, or a

@@ -263,14 +263,18 @@ void Source::Settle(Micros silent_since) {
   for (Slot& slot : slots_) delivery_.Settle(&slot.held, &session);
 }
 
-TargetStats Source::Ingest(std::string_view body, Micros ts, int shard, Newcomers* newcomers) {
+TargetStats Source::Ingest(const telemetry::ScrapeBody& body, Micros ts, int shard,
+                           Newcomers* newcomers) {
   MutexLock lock(mutex_);
   // Whole milliseconds, as the store keeps them: live and stored rows then have the same times.
   ts = FloorTo(ts, kMicrosPerMilli);
   ++scrape_;
   refused_now_ = {};
   PrefetchToWrite(slots_.data(), std::min(slots_.size(), kPrefetchedSlots) * sizeof(Slot));
-  const DecodedScrape& scrape = decoder_.Decode(body);
+  const DecodedScrape& scrape =
+      std::visit([this](auto given)
+                     FW_REQUIRES(mutex_) -> const DecodedScrape& { return decoder_.Decode(given); },
+                 body);
   std::copy(scrape.stats.refused.begin(), scrape.stats.refused.end(), refused_now_.begin());
   last_fed_.store(options_.monotonic(), std::memory_order_relaxed);
   // Back-fill lives in the time of its samples.

@@ -35,7 +35,7 @@ class Source {
          const Origin& origin);
   ~Source();  // settles
 
-  TargetStats Ingest(std::string_view body, Micros ts, int shard, Newcomers* newcomers);
+  TargetStats Ingest(const telemetry::ScrapeBody& body, Micros ts, int shard, Newcomers* newcomers);
   // Hands over rows that wait for the verdict on a counter, as suspected: no sample will decide it
   // any more. Of a source that was fed since `silent_since`, only if `silent_since` is 0.
   void Settle(Micros silent_since);

@@ -156,7 +156,7 @@ std::optional<uint16_t> EntityTable::AddLabelSet(uint64_t key, std::string_view 
     id = free_sets_.back();
     free_sets_.pop_back();
   }
-  hot_[id] = {};
+  hot_[id] = {.born = ++last_born_};
   hot_[id].attention = Conversion::kMean | Conversion::kPercentIfInteger | Conversion::kByXid;
   if (facts.entity == LabelFacts::Entity::kGpuInstance)
     hot_[id].attention |= Conversion::kBoardLevel;
@@ -347,7 +347,8 @@ void EntityTable::Refresh(uint32_t slot) {
   e.signature = e.signature_now;
 }
 
-void EntityTable::DropUnseen() {
+bool EntityTable::DropUnseen() {
+  bool dropped = false;
   std::vector<bool> parent(entities_.size(), false);
   for (size_t id = 0; id < sets_.size(); ++id) {
     if (sets_[id] == nullptr) continue;
@@ -356,7 +357,9 @@ void EntityTable::DropUnseen() {
       continue;
     }
     set_by_key_.erase(sets_[id]->key);
+    dropped = true;
     sets_[id].reset();
+    hot_[id].born = 0;
     texts_[id] = {};
     free_sets_.push_back(static_cast<uint16_t>(id));
   }
@@ -373,6 +376,7 @@ void EntityTable::DropUnseen() {
     e.used = false;
     free_slots_.push_back(slot);
   }
+  return dropped;
 }
 
 size_t EntityTable::bytes() const {

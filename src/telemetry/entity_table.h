@@ -47,6 +47,7 @@ class EntityTable {
   struct HotSet {
     uint32_t epoch = 0;     // scrape in which it was seen last
     uint32_t row = kNoRow;  // in that scrape
+    uint32_t born = 0;      // its number among all label sets there have been; 0: it is gone
     uint8_t attention = 0;  // Conversion flags that need more than a plain store
   };
   // The row of the label set's entity in this scrape; kNoRow past the limit of entities.
@@ -56,6 +57,7 @@ class EntityTable {
       return hot.row;
     return FirstSeen(set);
   }
+  uint32_t born(uint16_t set) const { return set < hot_.size() ? hot_[set].born : 0; }
   uint8_t attention(uint16_t set) const { return hot_[set].attention; }
 
   // Row of the GPU an instance belongs to; kNoRow when it is not known or not allowed.
@@ -105,8 +107,8 @@ class EntityTable {
   };
   const Marked& repaired() const { return repaired_; }
   const Marked& refused_owners() const { return refused_owners_; }
-  // Drops what this scrape did not mention.
-  void DropUnseen();
+  // Drops what this scrape did not mention. Whether a label set was dropped.
+  bool DropUnseen();
   bool Seen(uint16_t set) const { return hot_[set].epoch == epoch_ && hot_[set].row != kNoRow; }
 
   size_t bytes() const;
@@ -158,6 +160,7 @@ class EntityTable {
 
   std::vector<std::unique_ptr<LabelSet>> sets_;  // by id; null where free
   std::vector<HotSet> hot_;
+  uint32_t last_born_ = 0;
   std::vector<std::string_view> texts_;  // of sets_, for the comparison of every line
   std::vector<uint16_t> free_sets_;
   absl::flat_hash_map<uint64_t, uint16_t> set_by_key_;

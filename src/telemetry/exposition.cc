@@ -1,6 +1,7 @@
 #include "telemetry/exposition.h"
 
 #include <algorithm>
+#include <atomic>
 #include <charconv>
 #include <cmath>
 #include <cstring>
@@ -12,6 +13,7 @@
 #include "telemetry/application_series.h"
 #include "telemetry/entity_table.h"
 #include "telemetry/labels.h"
+#include "telemetry/metric_series.h"
 #include "telemetry/sequence_cache.h"
 #include "telemetry/value.h"
 
@@ -62,6 +64,20 @@ NameFault FaultOfSeries(std::string_view text) {
   const auto control = [](char c) { return c != '\t' && IsControl(c); };
   if (std::any_of(text.begin(), text.end(), control)) return NameFault::kControl;
   return IsUtf8(text) ? NameFault::kNone : NameFault::kNotUtf8;
+}
+
+std::string LineOf(const SeriesSample& sample) {
+  std::string line(sample.name);
+  line += sample.labels;
+  AppendNumber(sample.value, &line);
+  if (sample.with_point) line += ".0";
+  return line;
+}
+
+// Of all decoders that there have been in this process.
+uint32_t NextDecoder() {
+  static std::atomic<uint32_t> last{0};
+  return ++last;
 }
 
 // A label set's key: the text between the braces, and which exporter wrote it, since that decides
@@ -135,13 +151,23 @@ struct ExpositionDecoder::Impl {
   }
 
   const DecodedScrape& Decode(std::string_view body);
+  const DecodedScrape& Decode(absl::Span<const SeriesSample> samples);
+  void Begin();
+  void Publish();
   void DecodeLines(const char* p, const char* limit);
   bool Expect(const char* p, const char* limit, int attempt);
   void DecodeKnown(Line line);
   void DecodeUnknown(Line line);
+  bool DecodeAnew(const SeriesSample& sample);
+  bool Parse(Line line);
+  bool IsKnown(const SeriesMemo& memo) const {
+    return memo.decoder == number_ &&
+           (memo.spelling >= kNarrowFieldLimit || entities_.born(memo.label_set) == memo.born);
+  }
   bool ReadTail(std::string_view tail, Line line, std::string_view name, Reading* out);
   bool IsTaken(const Series& series, Line line, const Reading& reading);
   bool Resolve(Line line, Series* series, bool* cacheable);
+  void AcceptNew(const Series& series, Line line, const Reading& reading);
   std::optional<FieldMatch> FindField(const LabelFacts& facts, Dialect dialect,
                                       uint16_t* narrow_as);
   void Accept(const Series& series, const char* line, double raw, bool integer,
@@ -154,6 +180,7 @@ struct ExpositionDecoder::Impl {
   void Refuse(Refusal reason, const char* line);
   void CountLabels(Refusal reason, const EntityTable::Marked& marked);
 
+  const uint32_t number_ = NextDecoder();
   FieldRegistry* registry_;
   const Conversion* conversions_;
   std::string default_node_;
@@ -163,6 +190,7 @@ struct ExpositionDecoder::Impl {
   size_t dynamic_fields_ = 0;  // columns this target brought
 
   const char* body_end_ = nullptr;
+  const SeriesSample* sample_ = nullptr;  // in hand, where there is no body
   DecodedScrape out_;
   std::vector<DecodedRow> rows_;
   std::vector<NarrowSample> narrow_;
@@ -173,6 +201,10 @@ struct ExpositionDecoder::Impl {
 void ExpositionDecoder::Impl::Refuse(Refusal reason, const char* line) {
   ++out_.stats.refused[static_cast<size_t>(reason)];
   if (out_.examples.size() >= kMaxExamples) return;
+  if (sample_ != nullptr) {
+    out_.examples.emplace_back(reason, Printable(LineOf(*sample_)));
+    return;
+  }
   const size_t left = static_cast<size_t>(body_end_ - line);
   const void* newline = std::memchr(line, '\n', left);
   const size_t length =
@@ -224,9 +256,7 @@ void ExpositionDecoder::Impl::CountLabels(Refusal reason, const EntityTable::Mar
   if (timestamp != nullptr) entities_.NoteTimestamp(row, *timestamp);
 }
 
-// Everything before the last newline is whole lines: a scan for a byte that a line must hold stops
-// at its newline.
-const DecodedScrape& ExpositionDecoder::Impl::Decode(std::string_view body) {
+void ExpositionDecoder::Impl::Begin() {
   // One for all decoders of a thread: thousands of targets would each keep their own.
   static thread_local SeriesText text;
   text_ = &text;
@@ -234,10 +264,25 @@ const DecodedScrape& ExpositionDecoder::Impl::Decode(std::string_view body) {
   out_.examples.clear();
   narrow_.clear();
   names_.clear();
+  sample_ = nullptr;
+  entities_.BeginScrape(registry_->size());
+}
+
+void ExpositionDecoder::Impl::Publish() {
+  entities_.Publish(&rows_);
+  CountLabels(Refusal::kRepairedText, entities_.repaired());
+  CountLabels(Refusal::kInvalidOwner, entities_.refused_owners());
+  out_.rows = rows_;
+  out_.narrow = narrow_;
+}
+
+// Everything before the last newline is whole lines: a scan for a byte that a line must hold stops
+// at its newline.
+const DecodedScrape& ExpositionDecoder::Impl::Decode(std::string_view body) {
+  Begin();
   body = WithoutByteOrderMark(body);
   body_end_ = body.data() + body.size();
   cache_.BeginScrape();
-  entities_.BeginScrape(registry_->size());
 
   const size_t last = body.rfind('\n');
   const size_t whole = last == std::string_view::npos ? 0 : last + 1;
@@ -248,16 +293,32 @@ const DecodedScrape& ExpositionDecoder::Impl::Decode(std::string_view body) {
     Refuse(Refusal::kTruncated, rest.data());
   }
 
-  entities_.Publish(&rows_);
-  CountLabels(Refusal::kRepairedText, entities_.repaired());
-  CountLabels(Refusal::kInvalidOwner, entities_.refused_owners());
+  Publish();
   if (cache_.learned_any()) {
     cache_.EndScrape(
         [this](const Series& s) { return IsNarrow(s) || entities_.Seen(s.label_set); });
     entities_.DropUnseen();
   }
-  out_.rows = rows_;
-  out_.narrow = narrow_;
+  return out_;
+}
+
+const DecodedScrape& ExpositionDecoder::Impl::Decode(absl::Span<const SeriesSample> samples) {
+  Begin();
+  bool learned = false;
+  for (const SeriesSample& s : samples) {
+    sample_ = &s;
+    if (s.memo == nullptr || !IsKnown(*s.memo) || !std::isfinite(s.value)) [[unlikely]] {
+      learned |= DecodeAnew(s);
+      continue;
+    }
+    const Series series = {.spelling = s.memo->spelling, .label_set = s.memo->label_set};
+    ++out_.stats.cache_hits;
+    const bool integer = !s.with_point && s.value == std::trunc(s.value);
+    Accept(series, nullptr, s.value, integer, nullptr);
+  }
+  sample_ = nullptr;
+  Publish();
+  if (learned && entities_.DropUnseen()) cache_.Clear();  // it knows label sets by their places
   return out_;
 }
 
@@ -374,19 +435,29 @@ void ExpositionDecoder::Impl::DecodeKnown(Line line) {
   Accept(series, line.begin, r.value, r.integer, r.timestamp.has_value() ? &*r.timestamp : nullptr);
 }
 
+// Takes the line apart, into text_. False = refused and counted.
+bool ExpositionDecoder::Impl::Parse(Line line) {
+  const auto refuse = [&](Refusal reason) {
+    Refuse(reason, line.begin);
+    return false;
+  };
+  const std::string_view text = line.text();
+  if (text.size() > limits_.max_line_bytes) return refuse(Refusal::kLineTooLong);
+  switch (ParseSeries(text, limits_.max_labels, text_)) {
+    case SeriesError::kMalformed:
+      return refuse(Refusal::kMalformedLine);
+    case SeriesError::kTooManyLabels:
+      return refuse(Refusal::kTooManyLabels);
+    case SeriesError::kNone:
+      return true;
+  }
+  return false;
+}
+
 void ExpositionDecoder::Impl::DecodeUnknown(Line line) {
   const std::string_view text = line.text();
   const size_t first = text.find_first_not_of(" \t\r");
-  if (first == std::string_view::npos || text[first] == '#') return;
-  if (text.size() > limits_.max_line_bytes) return Refuse(Refusal::kLineTooLong, line.begin);
-  switch (ParseSeries(text, limits_.max_labels, text_)) {
-    case SeriesError::kMalformed:
-      return Refuse(Refusal::kMalformedLine, line.begin);
-    case SeriesError::kTooManyLabels:
-      return Refuse(Refusal::kTooManyLabels, line.begin);
-    case SeriesError::kNone:
-      break;
-  }
+  if (first == std::string_view::npos || text[first] == '#' || !Parse(line)) return;
   const std::string_view prefix = text.substr(0, text_->value_at);
   // The series may be known after all: a line with a timestamp hides its prefix from Expect().
   if (cache_.ExpectPrefix(prefix)) return DecodeKnown(line);
@@ -403,6 +474,46 @@ void ExpositionDecoder::Impl::DecodeUnknown(Line line) {
   series.name_and_mode = static_cast<uint16_t>(text_->name.size());
   if (!Resolve(line, &series, &cacheable)) return;
   if (cacheable) cache_.Learn(series, text_->name);
+  AcceptNew(series, line, r);
+}
+
+// Whether something was found out about its series.
+bool ExpositionDecoder::Impl::DecodeAnew(const SeriesSample& sample) {
+  const std::string text = LineOf(sample);
+  const Line line = {text.data(), text.data() + text.size()};
+  if (!Parse(line)) return false;
+  if (text_->value_at != sample.name.size() + sample.labels.size()) {
+    Refuse(Refusal::kMalformedLine, nullptr);
+    return false;
+  }
+  const std::string_view name = text_->name;
+  ++out_.stats.slow_lines;
+  Reading r{.value = sample.value,
+            .integer = !sample.with_point && sample.value == std::trunc(sample.value),
+            .timestamp = {}};
+  if (!std::isfinite(r.value) && !MayBeNotFiniteName(name)) {
+    Refuse(Refusal::kNotFinite, nullptr);
+    return false;
+  }
+  if (IsBlankSentinel(r.value)) {
+    Refuse(Refusal::kBlankSentinel, nullptr);
+    return false;
+  }
+  Series series;
+  bool may_be_kept = sample.memo != nullptr && !text_->quoted_name;
+  if (!Resolve(line, &series, &may_be_kept)) return false;
+  if (may_be_kept) {
+    *sample.memo = {.decoder = number_,
+                    .born = IsNarrow(series) ? 0 : entities_.born(series.label_set),
+                    .spelling = series.spelling,
+                    .label_set = series.label_set};
+  }
+  AcceptNew(series, line, r);
+  return true;
+}
+
+// The series is that of text_.
+void ExpositionDecoder::Impl::AcceptNew(const Series& series, Line line, const Reading& r) {
   if (!IsTaken(series, line, r)) return;
   if (text_->quoted_name && IsNarrow(series)) {
     NarrowSample* const out =
@@ -524,6 +635,13 @@ void ExpositionDecoder::Impl::AcceptNarrow(const Series& series, const char* lin
                                            const Micros* timestamp) {
   NarrowSample* const out = AddNarrow(series, line, value, timestamp);
   if (out == nullptr) return;
+  if (sample_ != nullptr) {
+    out->name = sample_->name;
+    const size_t open = sample_->labels.find('{');
+    if (open != std::string_view::npos)
+      out->labels = sample_->labels.substr(open + 1, sample_->labels.rfind('}') - open - 1);
+    return;
+  }
   const std::string_view prefix(line, series.prefix_length);
   const size_t name_at = prefix.find_first_not_of(" \t");
   out->name = prefix.substr(name_at, series.name_length());
@@ -557,6 +675,9 @@ ExpositionDecoder& ExpositionDecoder::operator=(ExpositionDecoder&&) noexcept = 
 
 const DecodedScrape& ExpositionDecoder::Decode(std::string_view body) {
   return impl_->Decode(body);
+}
+const DecodedScrape& ExpositionDecoder::Decode(absl::Span<const SeriesSample> samples) {
+  return impl_->Decode(samples);
 }
 size_t ExpositionDecoder::cache_bytes() const { return impl_->cache_.bytes(); }
 size_t ExpositionDecoder::bytes() const { return cache_bytes() + impl_->entities_.bytes(); }

@@ -21,6 +21,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "absl/types/span.h"
@@ -71,6 +72,27 @@ struct DecodeLimits {
   size_t max_dynamic_fields =
       128;  // new wide columns one target may bring: they are shared by the whole fleet
 };
+
+// What a decoder has found out about a series, kept by who gives it again and again. It is of one
+// series; a decoder that has not written it, or has forgotten since whose the series is, finds out
+// anew.
+struct SeriesMemo {
+  uint32_t decoder = 0;  // 0 = nothing is known
+  uint32_t born = 0;     // of the label set
+  uint16_t spelling = 0, label_set = 0;
+};
+
+// A sample of a scrape of which there is no body, because it was put together from series
+// (history/scrapes.h). It means what the line would: `name`, `labels`, the number, a newline.
+struct SeriesSample {
+  std::string_view name;    // empty where it stands among the labels, in quotes
+  std::string_view labels;  // "{a="b"} ", or a blank alone
+  double value = 0;
+  bool with_point = false;     // the number would be written as 1.0, not 1
+  SeriesMemo* memo = nullptr;  // of this series; null = nothing is kept
+};
+
+using ScrapeBody = std::variant<std::string_view, absl::Span<const SeriesSample>>;
 
 // One entity of one scrape. Views are valid until the next Decode() of the same decoder.
 struct DecodedRow {
@@ -133,6 +155,8 @@ class ExpositionDecoder {
   // repeats on each instance are kept once, on the GPU's row; the SM clock is also on the
   // instances' rows, because their OFU needs it.
   const DecodedScrape& Decode(std::string_view body);
+  // Views of narrow samples are into the texts.
+  const DecodedScrape& Decode(absl::Span<const SeriesSample> samples);
 
   size_t cache_bytes() const;  // memory held by the label-sequence cache
   size_t bytes() const;        // with the table of entities: most of what a decoder holds

@@ -194,6 +194,13 @@ void SequenceCache::EndScrape(absl::FunctionRef<bool(const Series&)> keep) {
   for (uint32_t g = 0; g < groups_.size(); ++g) *names_.Find(groups_[g].name_hash, groups_) = g;
 }
 
+void SequenceCache::Clear() {
+  if (groups_.empty()) return;
+  groups_.clear();
+  series_.assign(1, Series());
+  names_.Reset(0);
+}
+
 size_t SequenceCache::bytes() const {
   return series_.capacity() * sizeof(Series) + groups_.capacity() * sizeof(Group) + names_.bytes();
 }

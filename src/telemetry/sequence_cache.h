@@ -90,6 +90,9 @@ class SequenceCache {
   // become the cache.
   void EndScrape(absl::FunctionRef<bool(const Series&)> keep);
 
+  // Forgets all.
+  void Clear();
+
   size_t bytes() const;
 
  private:

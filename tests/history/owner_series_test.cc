@@ -5,6 +5,11 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <map>
+#include <set>
+#include <tuple>
+
+#include "history/scrape_text.h"
 #include "history/scrapes.h"
 #include "jobs/job_index.h"
 
@@ -262,12 +267,41 @@ TEST(OwnerSeries, AreLabelsOfTheGpusScrapes) {
                          Every30(80, 140)));
   EXPECT_EQ(scrapes.unnamed(), 0u);
   std::vector<std::string> bodies;
-  scrapes.Drain([&](const Scrapes::Scrape& s) { bodies.emplace_back(s.body); });
+  scrapes.Drain([&](const Scrapes::Scrape& s) { bodies.push_back(TextOf(s.samples)); });
   ASSERT_EQ(bodies.size(), 1u) << "the job exporter's looks are no scrapes of GPUs";
   EXPECT_THAT(bodies[0], HasSubstr("DCGM_FI_DEV_POWER_USAGE{gpu=\"0\",Hostname=\"n1\",UUID="
                                    "\"GPU-0\",hpc_job=\"7\\\"1\"} 7\n"));
   EXPECT_THAT(bodies[0], Not(HasSubstr("UUID=\"GPU-1\",hpc_job=\"its own\",hpc_job")));
   EXPECT_THAT(bodies[0], Not(HasSubstr("slurm_job")));
+}
+
+// What a decoder has found out about one series is never handed on as another's, whichever metric
+// the line with the owner is made of and whoever the owner is.
+TEST(Scrapes, AMemoIsOfOneSeries) {
+  Scrapes scrapes;
+  const std::vector<std::pair<std::string_view, std::string_view>> labels = {
+      {"gpu", "0"}, {"UUID", "GPU-0"}, {"instance", "n1:9400"}, {"job", "dcgm"}};
+  scrapes.Add(SeriesOf("DCGM_FI_DEV_SM_CLOCK", labels, Every30(100, 400)));
+  scrapes.Add(SeriesOf("DCGM_FI_DEV_POWER_USAGE", labels, {{100, 7}, {160, 7}, {250, 7}}));
+  for (const auto& [job, from, to] : {std::tuple("7", 80, 200), std::tuple("8", 230, 410)}) {
+    scrapes.Add(SeriesOf("slurm_job_utilization_gpu",
+                         {{"slurmjobid", job}, {"gpu", "0"}, {"instance", "n1:9798"}},
+                         Every30(from, to)));
+  }
+  std::map<const telemetry::SeriesMemo*, std::set<std::string>> written;
+  size_t owned = 0;
+  scrapes.Drain([&](const Scrapes::Scrape& s) {
+    for (const telemetry::SeriesSample& sample : s.samples) {
+      ASSERT_NE(sample.memo, nullptr);
+      std::set<std::string>& texts = written[sample.memo];
+      if (sample.memo->decoder == 0) texts.clear();  // it knows nothing yet
+      texts.insert(std::string(sample.name) + std::string(sample.labels));
+      EXPECT_EQ(texts.size(), 1u) << *texts.begin() << " and " << *texts.rbegin();
+      sample.memo->decoder = 1;
+      owned += sample.labels.find("hpc_job") != std::string_view::npos;
+    }
+  });
+  EXPECT_GT(owned, 8u);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "history/scrape_text.h"
+
 namespace flopwatch::history {
 namespace {
 
@@ -28,7 +30,7 @@ std::vector<std::string> Drained(Scrapes* scrapes) {
   scrapes->Drain([&](const Scrapes::Scrape& s) {
     EXPECT_EQ(s.name, "node1:9400");
     EXPECT_EQ(s.node, "node1");
-    out.push_back(std::to_string(s.ts / kSec) + ": " + std::string(s.body));
+    out.push_back(std::to_string(s.ts / kSec) + ": " + TextOf(s.samples));
   });
   return out;
 }

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <limits>
 #include <random>
 #include <set>
 
@@ -475,6 +476,65 @@ TEST(DecoderProperty, NorDoTightLimits) {
       if (!(by_cached == by_fresh)) {
         RC_LOG() << "BODY\n" << body << "\nCACHED\n" << by_cached << "\nFRESH\n" << by_fresh;
         RC_FAIL("the cache changed the result");
+      }
+    }
+  }));
+}
+
+// The body's lines as samples of series that somebody keeps; of bodies without times.
+struct KeptSeries {
+  std::map<std::string, SeriesMemo> memos;  // by the text before the value
+
+  std::vector<SeriesSample> SamplesOf(const std::string& body) {
+    std::vector<SeriesSample> samples;
+    for (size_t at = 0, end = 0; at < body.size(); at = end + 1) {
+      end = body.find('\n', at);
+      const std::string line = body.substr(at, end - at);
+      if (line.empty() || line[0] == '#') continue;
+      const size_t value_at = line.rfind(' ') + 1;
+      const std::string token = line.substr(value_at);
+      const auto kept = memos.try_emplace(line.substr(0, value_at)).first;
+      double value = std::numeric_limits<double>::quiet_NaN();
+      if (token != "NaN") std::from_chars(token.data(), token.data() + token.size(), value);
+      const std::string_view text = kept->first;
+      const size_t name = std::min(text.find_first_of(" {"), text.size());
+      samples.push_back({.name = text.substr(0, name),
+                         .labels = text.substr(name),
+                         .value = value,
+                         .with_point = token.find_first_of(".e") != std::string::npos,
+                         .memo = value_at % 7 == 0 ? nullptr : &kept->second});
+    }
+    return samples;
+  }
+};
+
+TEST(DecoderProperty, SamplesOfKeptSeriesAreTheLinesThatTheyMean) {
+  EXPECT_TRUE(rc::check("samples = text", [](const Steps& steps) {
+    DecodeLimits tight;
+    tight.max_series = 20;
+    tight.max_entities = 3;
+    tight.max_narrow_series = 2;
+    tight.max_labels = 4;
+    for (const DecodeLimits& limits : {DecodeLimits(), tight}) {
+      FieldRegistry registry;
+      // What one knows of a series is nothing to the other.
+      ExpositionDecoder one(&registry, "node", limits), other(&registry, "node", limits);
+      KeptSeries kept;
+      World world;
+      for (const auto& [kind, a, b] : steps) {
+        world.Step(kind, a, b);
+        world.crlf = world.timestamps = false;
+        const std::string body = world.Render();
+        ExpositionDecoder fresh(&registry, "node", limits);
+        const DecodedScrape& scrape = fresh.Decode(body);
+        const Plain expected = ToPlain(scrape, registry);
+        ExpositionDecoder& decoder = b % 5 == 0 ? other : one;
+        const Plain got = ToPlain(
+            b % 3 == 0 ? decoder.Decode(body) : decoder.Decode(kept.SamplesOf(body)), registry);
+        if (!(got == expected)) {
+          RC_LOG() << "BODY\n" << body << "\nGOT\n" << got << "\nEXPECTED\n" << expected;
+          RC_FAIL("samples are not their lines");
+        }
       }
     }
   }));
