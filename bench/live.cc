@@ -76,6 +76,9 @@ class Sink : public store::Store {
   StatusOr<std::vector<store::UsagePoint>> GpuSeries(int32_t, store::Window, Micros) override {
     return std::vector<store::UsagePoint>{};
   }
+  StatusOr<std::vector<store::GpuPoint>> UsageByGpuSteps(store::Window, Micros, int32_t) override {
+    return std::vector<store::GpuPoint>{};
+  }
   StatusOr<std::vector<store::JobPoint>> UsageByJobSteps(store::Window, Micros, double) override {
     return std::vector<store::JobPoint>{};
   }

@@ -138,6 +138,9 @@ class FromStore final : public DivergenceReads {
                                                bool exact) override {
     return store_.UsageByJobWindows(windows, exact);
   }
+  StatusOr<std::vector<store::GpuUsage>> Gpus(store::Window w, int32_t job) override {
+    return store_.UsageByGpu(w, job);
+  }
 
  private:
   store::Store& store_;
@@ -257,12 +260,12 @@ StatusOr<Seen> GatherSeen(const Asked& asked, const std::vector<store::JobWindow
 // Where the claim counts fewer GPUs than the job held, and no more than so many did any work, the
 // claim is of these: so is the OFU. An application that names the GPUs of a node, while all work,
 // is compared as it is.
-void CountGpus(const Query& query, const Found& f, JobDivergence* d) {
+void CountGpus(DivergenceReads& reads, const Found& f, JobDivergence* d) {
   fleet::JobEvidence& e = d->evidence;
   const auto counted = f.said.claim->gpus;
   if (!counted || *counted <= 0 || !e.gpus || *counted >= *e.gpus || !f.record || !e.ofu.ofu)
     return;
-  const auto gpus = query.store().UsageByGpu(f.window, f.record->id);
+  const auto gpus = reads.Gpus(f.window, f.record->id);
   if (!gpus.ok()) return;
   const auto active = [](const store::GpuUsage& g) {
     return MeanOf(g.sums.tensor_s, g.sums.tensor_span_s).value_or(0);
@@ -360,7 +363,7 @@ void RefineWhatDiffers(const Asked& asked, const std::vector<Found>& found, cons
     if (!f.record || f.said.claim == nullptr) continue;
     if (const auto held = seen.holdings.find(f.record->id); held != seen.holdings.end())
       d.evidence.trend = TrendOf(asked, f.said, f.record->id, f.window, held->second.started);
-    CountGpus(asked.query, f, &d);
+    CountGpus(asked.reads, f, &d);
     d.diagnosis = fleet::Diagnose(d.evidence, asked.query.memory().catalog(), question.thresholds);
   }
 }

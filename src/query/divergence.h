@@ -63,7 +63,8 @@ class ModelCache {
 };
 
 // What is asked of the store again and again where the past is judged moment by moment; store.h
-// says what each means (UsageByJobWindows() for Usage(), ApplicationByClaim() for Said()).
+// says what each means (UsageByJobWindows() for Usage(), ApplicationByClaim() for Said(),
+// UsageByGpu() for Gpus()).
 class DivergenceReads {
  public:
   virtual ~DivergenceReads() = default;
@@ -72,6 +73,7 @@ class DivergenceReads {
                                                               absl::Span<const int32_t> claims) = 0;
   virtual StatusOr<std::vector<store::JobUsage>> Usage(absl::Span<const store::JobWindow> windows,
                                                        bool exact) = 0;
+  virtual StatusOr<std::vector<store::GpuUsage>> Gpus(store::Window w, int32_t job) = 0;
   ModelCache models;  // for as long as this is there
 };
 

@@ -8,9 +8,14 @@ namespace {
 // Job minutes that are read at once, about: a quarter of a KB each.
 constexpr double kMostPoints = 240'000;
 constexpr Micros kLongestPiece = 8 * kMicrosPerHour;
+// Minutes of GPUs: of one job, and of all that are kept.
+constexpr double kMostGpuPoints = 30'000;
+constexpr size_t kMostKeptGpuPoints = 240'000;
+// Less ahead of the window is not worth it.
+constexpr Micros kLeastAhead = 30 * kMicrosPerMinute;
 
-Micros PieceOf(size_t gpus) {  // a GPU is of one job as a rule: there are no more of these
-  const double minutes = kMostPoints / std::max<double>(static_cast<double>(gpus), 1);
+Micros PieceOf(double points, size_t gpus) {
+  const double minutes = points / std::max<double>(static_cast<double>(gpus), 1);
   return std::clamp(
       FloorTo(static_cast<Micros>(std::min(minutes, 1e6)) * kMicrosPerMinute, MinutesAhead::kStep),
       MinutesAhead::kStep, kLongestPiece);
@@ -26,7 +31,8 @@ auto From(const std::vector<T>& points, Micros from) {
 MinutesAhead::MinutesAhead(const Query* query, Micros to)
     : query_(*query),
       to_(FloorTo(to + kStep - 1, kStep)),
-      piece_(PieceOf(query->memory().registry().entity_count())) {}
+      // A GPU is of one job as a rule: there are no more of these.
+      piece_(PieceOf(kMostPoints, query->memory().registry().entity_count())) {}
 
 StatusOr<std::vector<telemetry::ApplicationClaim>> MinutesAhead::Claims() {
   if (!has_claims_) {
@@ -98,6 +104,36 @@ StatusOr<std::vector<store::JobUsage>> MinutesAhead::Usage(
   return out;
 }
 
+StatusOr<std::vector<store::GpuUsage>> MinutesAhead::Gpus(store::Window w, int32_t job) {
+  FW_RETURN_IF_ERROR(store::CheckWindow(w));
+  const store::Window whole = {FloorTo(w.from, kMicrosPerMinute),
+                               FloorTo(w.to + kMicrosPerMinute - 1, kMicrosPerMinute)};
+  auto known = gpus_.find(job);
+  if (known == gpus_.end() || whole.from < known->second.window.from ||
+      whole.to > known->second.window.to) {
+    const Micros end = std::min(
+        whole.from + PieceOf(kMostGpuPoints, query_.memory().jobs().GpusEver(job)), to_);
+    ++reads_;
+    if (end < std::min(whole.to + kLeastAhead, to_) || end < whole.to)
+      return query_.store().UsageByGpu(w, job);
+    size_t kept = 0;
+    for (const auto& [of, ahead] : gpus_) kept += ahead.points.size();
+    if (kept > kMostKeptGpuPoints) gpus_.clear();
+    FW_ASSIGN_OR_RETURN(
+        std::vector<store::GpuPoint> points,
+        query_.store().UsageByGpuSteps({whole.from, end}, kMicrosPerMinute, job));
+    known = gpus_.insert_or_assign(job, GpusAhead{{whole.from, end}, std::move(points)}).first;
+  }
+  std::vector<store::GpuUsage> out;
+  for (const store::GpuPoint& p : known->second.points) {
+    if (p.ts < whole.from || p.ts >= whole.to) continue;
+    if (out.empty() || out.back().entity != p.entity) out.push_back({p.entity, {}});
+    out.back().sums += p.sums;
+  }
+  for (store::GpuUsage& g : out) g.sums.gpus = 1;
+  return out;
+}
+
 StatusOr<bool> MinutesAhead::Have(store::Window w) {
   const Micros from = FloorTo(w.from, kStep), to = FloorTo(w.to + kStep - 1, kStep);
   if (to > to_) return false;  // what has not come yet is not read for good
@@ -136,6 +172,7 @@ void MinutesAhead::Drop(Micros before) {
   };
   drop(&said_);
   drop(&used_);
+  absl::erase_if(gpus_, [before](const auto& one) { return one.second.window.to <= before; });
 }
 
 }  // namespace flopwatch::query

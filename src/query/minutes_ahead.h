@@ -27,8 +27,10 @@ class MinutesAhead final : public DivergenceReads {
                                                       absl::Span<const int32_t> claims) override;
   StatusOr<std::vector<store::JobUsage>> Usage(absl::Span<const store::JobWindow> windows,
                                                bool exact) override;
+  // Of a job with so many GPUs that little could be read ahead the store is asked.
+  StatusOr<std::vector<store::GpuUsage>> Gpus(store::Window w, int32_t job) override;
 
-  uint64_t reads() const { return reads_; }  // of the store, for the last two
+  uint64_t reads() const { return reads_; }  // of the store, for the last three
 
  private:
   // Makes `w` a part of what is at hand; false: it begins before that.
@@ -36,6 +38,11 @@ class MinutesAhead final : public DivergenceReads {
   Status Read(store::Window piece);
   void Drop(Micros before);
 
+  // One job's GPUs, by minutes.
+  struct GpusAhead {
+    store::Window window;
+    std::vector<store::GpuPoint> points;  // by GPU and time
+  };
   struct SaidStep {
     Micros ts = 0;
     store::ApplicationSums sums;
@@ -50,6 +57,7 @@ class MinutesAhead final : public DivergenceReads {
   absl::flat_hash_set<int32_t> reporting_;                             // jobs that have one
   absl::flat_hash_map<int32_t, std::vector<SaidStep>> said_;           // by claim; in order of time
   absl::flat_hash_map<int32_t, std::vector<store::UsagePoint>> used_;  // by job; likewise
+  absl::flat_hash_map<int32_t, GpusAhead> gpus_;                       // by job
   uint64_t reads_ = 0;
 };
 

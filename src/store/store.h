@@ -185,6 +185,11 @@ struct JobPoint {
   Micros ts = 0;  // start of the step
   UsageSums sums;
 };
+struct GpuPoint {
+  int32_t entity = 0;
+  Micros ts = 0;  // start of the step
+  UsageSums sums;
+};
 
 struct ModelPoint {
   Micros ts = 0;      // start of the step
@@ -351,6 +356,8 @@ class Store {
   virtual StatusOr<std::vector<ModelPoint>> FleetByModel(Window w, Micros step) = 0;
   virtual StatusOr<std::vector<UsagePoint>> JobSeries(int32_t job, Window w, Micros step) = 0;
   virtual StatusOr<std::vector<UsagePoint>> GpuSeries(int32_t entity, Window w, Micros step) = 0;
+  // What UsageByGpu() of each step says of one job, sorted by GPU and time.
+  virtual StatusOr<std::vector<GpuPoint>> UsageByGpuSteps(Window w, Micros step, int32_t job) = 0;
   // Every job over steps of whole minutes, sorted by job and time, of the minutes in which its GPUs
   // had kernels running for at least `least_duty` of the time (0 = all; 0..1) or nobody says
   // whether they had: pauses are left out. Rows that no rollup has yet are all there. Reads

@@ -300,7 +300,8 @@ TEST(DivergenceOfAStore, FindsTheMiscountsOfAFleetInItsHistory) {
 
 // Hour after hour out of what was read ahead is the same as asked of the store, and few questions.
 TEST(DivergenceOfAStore, MinutesReadAheadSayWhatTheStoreSays) {
-  FleetOptions o = Options(Preset::kLlm, 256, 12, Faults::kTelemetry, 5);
+  FleetOptions o = Options(Preset::kLlm, 256, 12, Faults::kTelemetry, 7);
+  o.incidents[IncidentKind::kIdleUnusedGpu] = 6;
   o.interval = 60 * kMicrosPerSecond;
   const auto f = Make(o);
   const std::filesystem::path directory = test::OwnDirectory();
@@ -314,7 +315,7 @@ TEST(DivergenceOfAStore, MinutesReadAheadSayWhatTheStoreSays) {
     query::DivergenceQuestion question;
     question.minutes_only = true;
     question.thresholds.min_window_s = 1800;
-    size_t jobs = 0, known = 0;
+    size_t jobs = 0, known = 0, counted = 0;
     for (Micros at = o.start; at < end; at += 10 * kMicrosPerMinute) {
       question.window = {at - 65 * kMicrosPerMinute, at - 5 * kMicrosPerMinute};
       const auto asked = query::GatherDivergence(query, question),
@@ -335,6 +336,8 @@ TEST(DivergenceOfAStore, MinutesReadAheadSayWhatTheStoreSays) {
           EXPECT_NEAR(*a.evidence.ofu.coverage, *r.evidence.ofu.coverage, 1e-12);
           ++known;
         }
+        EXPECT_EQ(a.evidence.ofu.gpus, r.evidence.ofu.gpus);
+        counted += a.evidence.ofu.gpus && a.evidence.ofu.gpus != a.evidence.gpus ? 1 : 0;
         ASSERT_EQ(a.evidence.claim.mfu.has_value(), r.evidence.claim.mfu.has_value());
         if (a.evidence.claim.mfu) {
           EXPECT_NEAR(*a.evidence.claim.mfu, *r.evidence.claim.mfu, 1e-12);
@@ -343,6 +346,7 @@ TEST(DivergenceOfAStore, MinutesReadAheadSayWhatTheStoreSays) {
       }
     }
     EXPECT_GT(known, 300u);
+    EXPECT_GT(counted, 10u) << "GPUs are asked for where a claim counts fewer than are held";
     EXPECT_LE(ahead.reads(), 8u) << jobs << " of jobs";
     // What lies before the last window, begins within a step, or is not over yet.
     const auto same = [&](store::Window w) {

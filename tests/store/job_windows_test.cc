@@ -130,6 +130,24 @@ TEST_F(JobWindowsTest, StepsOfAllJobsAreTheSeriesOfEach) {
         ++at;
       }
       EXPECT_EQ(at, series->size());
+      // Of its GPUs likewise.
+      for (const Window part : {all, Window{kT0 + 7 * kWindowMinute, kT0 + 95 * kWindowMinute}}) {
+        const auto by_gpu = store_->UsageByGpu(part, job);
+        const auto points = store_->UsageByGpuSteps(part, kWindowMinute, job);
+        ASSERT_FW_OK(by_gpu.status());
+        ASSERT_FW_OK(points.status());
+        std::map<int32_t, UsageSums> sums;
+        for (const GpuPoint& p : *points) sums[p.entity] += p.sums;
+        ASSERT_EQ(sums.size(), by_gpu->size());
+        EXPECT_EQ(sums.size(), 2u);
+        for (const GpuUsage& gpu : *by_gpu) {
+          EXPECT_NEAR(sums[gpu.entity].ofu.ofu_s, gpu.sums.ofu.ofu_s, 1e-6);
+          EXPECT_NEAR(sums[gpu.entity].ofu.computable_s, gpu.sums.ofu.computable_s, 1e-6);
+          EXPECT_NEAR(sums[gpu.entity].tensor_s, gpu.sums.tensor_s, 1e-6);
+        }
+        EXPECT_TRUE(std::ranges::is_sorted(
+            *points, {}, [](const GpuPoint& p) { return std::pair(p.entity, p.ts); }));
+      }
     }
     EXPECT_TRUE(std::is_sorted(steps->begin(), steps->end(), [](const auto& a, const auto& b) {
       return std::pair(a.job, a.ts) < std::pair(b.job, b.ts);
@@ -143,6 +161,9 @@ TEST_F(JobWindowsTest, StepsOfAllJobsAreTheSeriesOfEach) {
             store_->UsageByJobSteps(all, 10 * kWindowMinute, 0)->size());
   EXPECT_FALSE(store_->UsageByJobSteps(all, 90 * kSecond, 0).ok());  // no whole minutes
   EXPECT_FALSE(store_->UsageByJobSteps({all.to, all.from}, kWindowMinute, 0).ok());
+  EXPECT_FALSE(store_->UsageByGpuSteps(all, 90 * kSecond, 1).ok());
+  EXPECT_FALSE(store_->UsageByGpuSteps({all.to, all.from}, kWindowMinute, 1).ok());
+  EXPECT_TRUE(store_->UsageByGpuSteps(all, kWindowMinute, 99)->empty());
 }
 
 }  // namespace

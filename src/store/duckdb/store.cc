@@ -364,6 +364,9 @@ StatusOr<std::vector<JobPoint>> DuckDbStore::UsageByJobSteps(Window w, Micros st
                                                              double least_duty) {
   return Usage([&](UsageReader& r) { return r.JobSteps(w, step, least_duty); });
 }
+StatusOr<std::vector<GpuPoint>> DuckDbStore::UsageByGpuSteps(Window w, Micros step, int32_t job) {
+  return Usage([&](UsageReader& r) { return r.GpuSteps(w, step, job); });
+}
 StatusOr<std::vector<JobUsage>> DuckDbStore::UsageByJobExact(Window w) {
   return Usage([&](UsageReader& r) { return r.ByJobExact(w); });
 }

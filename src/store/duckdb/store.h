@@ -49,6 +49,7 @@ class DuckDbStore : public Store {
   StatusOr<std::vector<ModelPoint>> FleetByModel(Window w, Micros step) override;
   StatusOr<std::vector<UsagePoint>> JobSeries(int32_t job, Window w, Micros step) override;
   StatusOr<std::vector<UsagePoint>> GpuSeries(int32_t entity, Window w, Micros step) override;
+  StatusOr<std::vector<GpuPoint>> UsageByGpuSteps(Window w, Micros step, int32_t job) override;
   StatusOr<std::vector<JobPoint>> UsageByJobSteps(Window w, Micros step,
                                                   double least_duty) override;
   StatusOr<std::vector<JobUsage>> UsageByJobExact(Window w) override;

@@ -43,6 +43,21 @@ std::vector<T> Flatten(std::map<int32_t, UsageSums>* by_id) {
   return out;
 }
 
+// Sorts points by their key, and makes those with the same one a single point.
+template <typename T, typename Key>
+void AddUp(std::vector<T>* points, Key key) {
+  std::ranges::sort(*points, {}, key);
+  size_t last = 0;
+  for (size_t k = 1; k < points->size(); ++k) {
+    if (key((*points)[k]) == key((*points)[last])) {
+      (*points)[last].sums += (*points)[k].sums;
+    } else if (++last != k) {
+      (*points)[last] = (*points)[k];
+    }
+  }
+  if (!points->empty()) points->resize(last + 1);
+}
+
 }  // namespace
 
 StatusOr<Transaction> UsageReader::Begin() {
@@ -335,18 +350,31 @@ StatusOr<std::vector<JobPoint>> UsageReader::JobSteps(Window w, Micros step, dou
       AddSums(ReadSums(row, 3), model(row.Int64(2)), m.share, &p.sums);
     }
   }));
-  const auto key = [](const JobPoint& p) { return std::pair(p.job, p.ts); };
-  std::ranges::sort(points, {}, key);
   // A job that shares some of its GPUs, or has GPUs of two models, has several rows a step.
-  size_t last = 0;
-  for (size_t k = 1; k < points.size(); ++k) {
-    if (key(points[k]) == key(points[last])) {
-      points[last].sums += points[k].sums;
-    } else if (++last != k) {
-      points[last] = points[k];
-    }
-  }
-  if (!points.empty()) points.resize(last + 1);
+  AddUp(&points, [](const JobPoint& p) { return std::pair(p.job, p.ts); });
+  return points;
+}
+
+StatusOr<std::vector<GpuPoint>> UsageReader::GpuSteps(Window w, Micros step, int32_t job) {
+  FW_ASSIGN_OR_RETURN(Transaction transaction, Begin());
+  std::string list;
+  const auto shares = SharesOf(job, &list);
+  const Ask ask = {.minute = Rollup::kGpuMinute,
+                   .hour = Rollup::kGpuHour,
+                   .whom = CountedFor::kItself,
+                   .keys = "entity, model, job_set",
+                   .filter = fmt::format("job_set IN ({})", list),
+                   .step = step};
+  std::vector<GpuPoint> points;
+  FW_RETURN_IF_ERROR(Steps(ask, w, [&](const Row& row) {
+    GpuPoint& p = points.emplace_back();
+    p.ts = row.Int64(0);
+    p.entity = static_cast<int32_t>(row.Int64(1));
+    AddSums(ReadSums(row, 4), model(row.Int64(2)), shares.at(static_cast<int32_t>(row.Int64(3))),
+            &p.sums);
+  }));
+  AddUp(&points, [](const GpuPoint& p) { return std::pair(p.entity, p.ts); });
+  for (GpuPoint& p : points) p.sums.gpus = 1;
   return points;
 }
 

@@ -25,6 +25,7 @@ class UsageReader {
   StatusOr<std::vector<JobUsage>> ByJob(Window w);
   StatusOr<std::vector<GpuUsage>> ByGpu(Window w, int32_t job);
   StatusOr<std::vector<ModelPoint>> Fleet(Window w, Micros step);  // sorted by time
+  StatusOr<std::vector<GpuPoint>> GpuSteps(Window w, Micros step, int32_t job);
   StatusOr<std::vector<JobPoint>> JobSteps(Window w, Micros step, double least_duty);
   StatusOr<std::vector<UsagePoint>> Job(int32_t job, Window w, Micros step);
   StatusOr<std::vector<UsagePoint>> Gpu(int32_t entity, Window w, Micros step);
