@@ -34,8 +34,8 @@ std::string Scrape(int node, int scrape, int jobs, int nodes) {
     };
     line("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", .4 + noise);
     line("DCGM_FI_PROF_SM_ACTIVE", .7 + noise);
-    line("DCGM_FI_DEV_GPU_UTIL", 99);
-    line("DCGM_FI_DEV_SM_CLOCK", 1700);
+    line("DCGM_FI_DEV_GPU_UTIL", 99 - (scrape + gpu * 5 + node) % 4);
+    line("DCGM_FI_DEV_SM_CLOCK", 1680 + (scrape * 7 + gpu * 13 + node * 5) % 47);
     line("DCGM_FI_DEV_POWER_USAGE", 600 + noise * 1000);
     line("DCGM_FI_DEV_GPU_TEMP", 60);
     line("DCGM_FI_DEV_XID_ERRORS", 0);

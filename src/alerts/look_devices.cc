@@ -27,6 +27,10 @@ constexpr Quantity kBesidePeers[] = {Quantity::kGpuClockToJob, Quantity::kGpuPow
 // Of one that is not known and another the other. (std::fmax() is a call.)
 double Larger(double a, double b) { return a > b || std::isnan(b) ? a : b; }
 
+int32_t AtMostInt32(int64_t value) {
+  return static_cast<int32_t>(std::min<int64_t>(value, std::numeric_limits<int32_t>::max()));
+}
+
 // The rules that find a value of a GPU wrong which is there all the same.
 struct Wrong {
   uint32_t tensor = 0, sm_active = 0, duty = 0, power = 0, clock = 0;
@@ -97,11 +101,11 @@ class DeviceLook::Cells {
 
 void DeviceLook::Growth::See(int64_t value) {
   if (value < 0) return;
-  if (total >= 0 && value > total) {
-    constexpr int64_t kMost = std::numeric_limits<uint32_t>::max();
-    now = static_cast<uint32_t>(std::min(now + std::min(value - total, kMost), kMost));
-  }
-  total = value;  // one that went back was reset
+  constexpr int64_t kMost = kNotSaid - 1;
+  const auto said = static_cast<uint32_t>(std::min(value, kMost));
+  if (total != kNotSaid && said > total)
+    now = static_cast<uint32_t>(std::min(int64_t{now} + (said - total), kMost));
+  total = said;  // one that went back was reset
 }
 
 void DeviceLook::PrefetchBoard(int32_t entity) const {
@@ -119,10 +123,9 @@ DeviceLook::Board& DeviceLook::NewBoard(int32_t entity) {
                              ? "gpu instance " + std::to_string(record->key.gpu_instance)
                              : "gpu",
                          uuid);
-  board.entity = entity;
   if (const auto seen = xids_.find(uuid); seen != xids_.end()) {
     board.xid = seen->second.xid;
-    board.xid_errors = seen->second.errors;
+    board.xid_errors = AtMostInt32(seen->second.errors);
   }
   return board;
 }
@@ -470,21 +473,21 @@ void DeviceLook::SetTroubles(const GpuNow& gpu, Micros now, Board* of, const Cel
     // A code that was there when the GPU was seen first is of nobody knows when. The same one again
     // shows in how many the exporter has counted, if it counts; before the first it may say
     // nothing.
-    const bool again = board.xid_errors >= 0 && t.xid_errors > board.xid_errors;
+    const int32_t errors = AtMostInt32(t.xid_errors);
+    const bool again = board.xid_errors >= 0 && errors > board.xid_errors;
     if (board.xid >= 0 && t.xid != 0 && (t.xid != board.xid || again)) {
       board.xid_at = now;
       board.xid_set = XidSet(gpu, board);
     }
     board.xid = t.xid;
-    if (t.xid_errors >= 0 || board.xid_errors < 0)
-      board.xid_errors = std::max<int64_t>(t.xid_errors, 0);
+    if (errors >= 0 || board.xid_errors < 0) board.xid_errors = std::max(errors, 0);
     const bool is_new = board.xid_at != 0 && now - board.xid_at < kNews;
     out.Set(Quantity::kGpuXidNew, is_new ? t.xid : 0);
   }
   const auto grown = [&](Growth* growth, int64_t total, Quantity q) {
     growth->See(total);
     const double sum = static_cast<double>(growth->now) + growth->before;
-    out.Set(q, growth->total < 0 ? kNotKnown : sum);
+    out.Set(q, growth->total == Growth::kNotSaid ? kNotKnown : sum);
   };
   grown(&board.ecc, t.ecc_dbe, Quantity::kGpuEccNew);
   grown(&board.remaps, t.row_remaps, Quantity::kGpuRowRemaps);
@@ -498,9 +501,10 @@ void DeviceLook::SetTroubles(const GpuNow& gpu, Micros now, Board* of, const Cel
 
 void DeviceLook::WriteState(JsonWriter* json) const {
   json->BeginArray();
-  for (const Board& board : boards_) {
+  for (size_t entity = 0; entity < boards_.size(); ++entity) {
+    const Board& board = boards_[entity];
     if (board.key == 0 || board.xid < 0) continue;
-    const auto record = memory_.registry().entity(board.entity);
+    const auto record = memory_.registry().entity(static_cast<int32_t>(entity));
     if (record)
       json->BeginArray()
           .Value(record->key.uuid)

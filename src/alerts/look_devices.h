@@ -74,14 +74,15 @@ class DeviceLook {
  private:
   // An error counter's growth, by pieces of kNews: this one and the last.
   struct Growth {
-    int64_t total = -1;
-    uint32_t now = 0, before = 0;
+    static constexpr uint32_t kNotSaid = ~uint32_t{0};  // totals of so much and more look alike
+    uint32_t total = kNotSaid, now = 0, before = 0;
     void See(int64_t value);
   };
-  struct Board {
+  // Two lines of a cache: all of them are read and written in every round.
+  struct alignas(64) Board {
     uint64_t key = 0;  // 0 = not seen yet
-    int32_t entity = 0, xid = -1;
-    int64_t xid_errors = -1;         // the last that was said, 0 before; -1 = not looked yet
+    int32_t xid = -1;
+    int32_t xid_errors = -1;         // the last that was said, 0 before; -1 = not looked yet
     Micros xid_at = 0;               // when it came last; 0 = it was so when it was seen first
     int32_t xid_set = 0;             // the job set that it came to; 0 = nobody, or not known
     int32_t held_by = 0;             // the last job set that held it
@@ -92,6 +93,7 @@ class DeviceLook {
     float clock_to_job = 0, power_to_job = 0, duty_to_job = 0, ofu_to_job = 0;
     Growth ecc, remaps, nvlink, replays;
   };
+  static_assert(sizeof(Board) == 128);
   struct Beside {  // what is compared of a job's GPUs
     float clock = 0, power = 0, duty = 0, ofu = 0;
   };

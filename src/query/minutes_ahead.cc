@@ -111,17 +111,16 @@ StatusOr<std::vector<store::GpuUsage>> MinutesAhead::Gpus(store::Window w, int32
   auto known = gpus_.find(job);
   if (known == gpus_.end() || whole.from < known->second.window.from ||
       whole.to > known->second.window.to) {
-    const Micros end = std::min(
-        whole.from + PieceOf(kMostGpuPoints, query_.memory().jobs().GpusEver(job)), to_);
+    const Micros end =
+        std::min(whole.from + PieceOf(kMostGpuPoints, query_.memory().jobs().GpusEver(job)), to_);
     ++reads_;
     if (end < std::min(whole.to + kLeastAhead, to_) || end < whole.to)
       return query_.store().UsageByGpu(w, job);
     size_t kept = 0;
     for (const auto& [of, ahead] : gpus_) kept += ahead.points.size();
     if (kept > kMostKeptGpuPoints) gpus_.clear();
-    FW_ASSIGN_OR_RETURN(
-        std::vector<store::GpuPoint> points,
-        query_.store().UsageByGpuSteps({whole.from, end}, kMicrosPerMinute, job));
+    FW_ASSIGN_OR_RETURN(std::vector<store::GpuPoint> points,
+                        query_.store().UsageByGpuSteps({whole.from, end}, kMicrosPerMinute, job));
     known = gpus_.insert_or_assign(job, GpusAhead{{whole.from, end}, std::move(points)}).first;
   }
   std::vector<store::GpuUsage> out;
