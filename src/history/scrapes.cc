@@ -103,7 +103,8 @@ Scrapes::Series* Scrapes::Find(Stream* stream, const telemetry::SeriesLabels& ow
   text += ' ';
   // A name that is no plain word stands in the braces.
   const std::string_view plain = text.starts_with('{') ? std::string_view() : own.name;
-  const auto name = names_.emplace(plain).first;
+  const auto [name, is_new_name] = names_.emplace(plain);
+  if (is_new_name) bytes_ += name->size() + kLabelsBytes;
   text.erase(0, plain.size());
   const auto [labels, is_new] = stream->labels.insert(std::move(text));
   if (is_new) bytes_ += labels->size() + kLabelsBytes;
@@ -301,6 +302,7 @@ std::vector<std::pair<Scrapes::Moment, Scrapes::Stream*>> Scrapes::Spoken(Export
 
 void Scrapes::Clear() {
   for (auto& [key, exporter] : exporters_) exporter.streams.clear();
+  names_.clear();
   owners_.Clear();
   samples_ = bytes_ = unnamed_ = 0;
 }

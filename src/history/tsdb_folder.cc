@@ -20,12 +20,32 @@ constexpr Micros kEndOfTime = 100'000'000'000'000'000;  // in the year 5138
 constexpr size_t kMaxBlocks = 100'000;
 constexpr size_t kMaxNotes = 20;
 constexpr size_t kUlidLetters = 26;
+constexpr size_t kMostTenants = 5;  // that a message names
 
 // 26 letters and digits, as blocks are called; "….tmp-for-creation" and the like are none.
 bool IsUlid(std::string_view name) {
   return name.size() == kUlidLetters && std::ranges::all_of(name, [](char c) {
            return (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z');
          });
+}
+
+bool HasBlocks(const fs::path& folder) {
+  std::error_code error;
+  for (fs::directory_iterator it(folder, error), end; !error && it != end; it.increment(error))
+    if (IsUlid(it->path().filename().string()) && fs::exists(it->path() / "meta.json", error))
+      return true;
+  return false;
+}
+
+// The first few folders within that have blocks.
+std::vector<std::string> FoldersOfBlocks(const std::string& path) {
+  std::vector<std::string> found;
+  std::error_code error;
+  for (fs::directory_iterator it(path, error), end;
+       !error && it != end && found.size() < kMostTenants; it.increment(error))
+    if (HasBlocks(it->path())) found.push_back(Printable(it->path().filename().string()));
+  std::ranges::sort(found);
+  return found;
 }
 
 // What any of them may say of a file that is not there or not to be read.
@@ -107,8 +127,13 @@ StatusOr<std::unique_ptr<TsdbFolder>> TsdbFolder::Open(const std::string& path) 
   for (const auto& [reason, n] : folder->unread_.reasons)
     why += fmt::format("; {} blocks: {}", n, reason);
   for (const std::string& note : folder->unread_.notes) why += "; " + note;
-  return NotFound("{}: there is no block of Prometheus' in it that can be read{}", Printable(path),
-                  why);
+  Status none = NotFound("{}: there is no block of Prometheus' in it that can be read{}",
+                         Printable(path), why);
+  const std::vector<std::string> tenants = FoldersOfBlocks(path);
+  if (tenants.empty()) return none;
+  return Advise(none, fmt::format("give one of its folders, which have blocks (each is a tenant's, "
+                                  "where a receiver or Mimir wrote them): {}",
+                                  fmt::join(tenants, ", ")));
 }
 
 void TsdbFolder::List() {

@@ -167,6 +167,11 @@ TEST_F(TsdbFolderTest, AFolderWithoutBlocksSaysWhatToDo) {
   Write(path_ / "wal/00000000", "x");
   EXPECT_THAT(TsdbFolder::Open(path_).status().ToString(),
               HasSubstr("curl -XPOST http://localhost:9090/api/v1/admin/tsdb/snapshot"));
+  // A level above, as where a receiver of Thanos keeps each tenant's, or Mimir's bucket does.
+  Put("default-tenant/" + Ulid('A'), BlockOf(Meta('A', 0, 4 * kMin), {{kMin, 1}}));
+  EXPECT_THAT(TsdbFolder::Open(path_).status().ToString(), HasSubstr("default-tenant"));
+  EXPECT_TRUE(TsdbFolder::Open(path_ / "default-tenant").ok());
+  fs::remove_all(path_ / "default-tenant");
   // A pipe, a folder, nothing: no file of a block.
   fs::create_directories(path_ / Ulid('A') / "meta.json");
   EXPECT_EQ(TsdbFolder::Open(path_).status().code(), absl::StatusCode::kNotFound);
