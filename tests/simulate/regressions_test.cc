@@ -38,6 +38,13 @@ struct ChangedWorkflow {
   bool regression = false;
 };
 
+// How many of so few are accused at most, but for one time in a hundred, where one in a hundred is,
+// which is the goal; that of many is in docs/regressions.md.
+double OneInHundred(int innocents) {
+  const double mean = .01 * innocents;
+  return mean + 2.33 * std::sqrt(mean);
+}
+
 std::string FamilyNameOf(std::string_view name) {
   const size_t at = name.find('_');
   return at == std::string_view::npos ? "" : std::string(name.substr(at + 1));
@@ -337,9 +344,7 @@ class Regressions : public ::testing::TestWithParam<Preset> {
 
 TEST_P(Regressions, OfAFleetItselfAreFoundAndOthersAreNotAccused) {
   const RegressionScore s = Run({});
-  EXPECT_LE(s.accused, std::max(2.0, .01 * s.innocents));
-  // The goal is one per cent (docs/regressions.md).
-  EXPECT_LE(s.accused + s.accused_within, std::max(4.0, .01 * s.innocents));
+  EXPECT_LE(s.accused + s.accused_within, OneInHundred(s.innocents));
   EXPECT_GE(s.large.found, s.large.planted - 1);
 }
 
@@ -352,8 +357,7 @@ TEST_P(Regressions, PlantedAreFoundWithTheirCause) {
                              &incidents)
                   .ok());
   const RegressionScore s = Run(incidents);
-  EXPECT_LE(s.accused, std::max(3.0, .01 * s.innocents));
-  EXPECT_LE(s.accused + s.accused_within, std::max(6.0, .011 * s.innocents));
+  EXPECT_LE(s.accused + s.accused_within, OneInHundred(s.innocents));
   // All but workflows that scatter by as much themselves.
   EXPECT_GE(s.large.found, s.large.planted - 2);
   FindTally clear;

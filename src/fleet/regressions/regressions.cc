@@ -12,7 +12,7 @@ namespace {
 
 // The chance, for each workflow and metric, of a change where there is none. Two metrics, runs and
 // what is set otherwise: below the one per cent that may be wrong.
-constexpr double kOfuAlpha = .004, kDutyAlpha = .001;
+constexpr double kOfuAlpha = .006, kDutyAlpha = .001;
 double AlphaOf(ChangeMetric metric) {
   return metric == ChangeMetric::kOfu ? kOfuAlpha : kDutyAlpha;
 }
