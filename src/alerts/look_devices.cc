@@ -102,7 +102,7 @@ class DeviceLook::Cells {
 void DeviceLook::Growth::See(int64_t value) {
   if (value < 0) return;
   constexpr int64_t kMost = kNotSaid - 1;
-  const auto said = static_cast<uint32_t>(std::min(value, kMost));
+  const auto said = static_cast<uint32_t>(value % kNotSaid);
   if (total != kNotSaid && said > total)
     now = static_cast<uint32_t>(std::min(int64_t{now} + (said - total), kMost));
   total = said;  // one that went back was reset

@@ -74,8 +74,9 @@ class DeviceLook {
  private:
   // An error counter's growth, by pieces of kNews: this one and the last.
   struct Growth {
-    static constexpr uint32_t kNotSaid = ~uint32_t{0};  // totals of so much and more look alike
-    uint32_t total = kNotSaid, now = 0, before = 0;
+    static constexpr uint32_t kNotSaid = ~uint32_t{0};
+    uint32_t total = kNotSaid;  // what was said last, modulo kNotSaid: once round looks as a reset
+    uint32_t now = 0, before = 0;
     void See(int64_t value);
   };
   // Two lines of a cache: all of them are read and written in every round.

@@ -21,8 +21,8 @@ inline constexpr Micros kKeepAll = 36'500 * kMicrosPerDay;
 
 class StoreTaker final : public Taker {
  public:
-  // Of series and their samples, held at once at most. The process is then within 512 MiB
-  // (docs/history.md).
+  // Of series and their samples, held at once at most. The process is then within 512 MiB, up to
+  // 10,000 GPUs (docs/history.md).
   static constexpr uint64_t kMostBytes = 200ull << 20;
 
   // Into a store that nobody else writes to. `store` null: nothing is stored. Both outlive it.
