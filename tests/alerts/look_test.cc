@@ -332,11 +332,11 @@ TEST(Look, AnXidIsOfTheJobThatEndedWithIt) {
 
 TEST(Look, ErrorsAreWhatCame) {
   LiveFleet fleet(1, 4);
-  for (int k = 0; k < 4; ++k) fleet[k].ecc = 3, fleet[k].nvlink = 5000;
+  for (int k = 0; k < 4; ++k) fleet[k].ecc = 3, fleet[k].nvlink = 5e9;  // more than 32 bits
   fleet.Go(10 * kMinute);
   EXPECT_THAT(fleet.Ever(), IsEmpty()) << "old ones";
   fleet[1].ecc = 4;
-  fleet[2].nvlink = 5500;
+  fleet[2].nvlink = 5e9 + 500;
   fleet.Go(30);
   EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("gpu_ecc: 1 uncorrectable"),
                                           HasSubstr("gpu_nvlink_errors: 500 NVLink")));
