@@ -49,12 +49,28 @@ bool WasSealed(const std::string& path, const SealedFiles& files) {
 }  // namespace
 
 Status Layouts::MakeViews(Connection* c, Layout* layout) {
-  const Status made = CreateViews(c, *layout, dimensions_);
-  if (made.ok()) return made;
-  const SealedFiles unreadable = Unreadable(c, directory_, layout->files);
-  if (unreadable.empty()) return made;
-  layout->SetAside(unreadable);
-  return CreateViews(c, *layout, dimensions_);
+  Status made = CreateViews(c, *layout, dimensions_);
+  if (!made.ok()) {
+    const SealedFiles unreadable = Unreadable(c, directory_, layout->files);
+    if (unreadable.empty()) return made;
+    layout->SetAside(unreadable);
+    made = CreateViews(c, *layout, dimensions_);
+  }
+  if (made.ok()) views_of_ = layout->generation;
+  return made;
+}
+
+Status Layouts::BringViews(Connection* c) {
+  MutexLock publishing(publish_);
+  const std::shared_ptr<const Layout> now = Now();
+  if (views_of_ == now->generation) return absl::OkStatus();
+  auto next = std::make_shared<Layout>(*now);
+  FW_RETURN_IF_ERROR(MakeViews(c, next.get()));
+  if (next->damaged.size() == now->damaged.size()) return absl::OkStatus();
+  views_of_ = ++next->generation;
+  MutexLock lock(mutex_);
+  layout_ = std::move(next);
+  return absl::OkStatus();
 }
 
 StatusOr<std::shared_ptr<Segment>> Layouts::OpenWhole(Connection* c, const std::string& name,
@@ -130,10 +146,12 @@ Status Layouts::Open(Connection* c, bool read_only) {
     next->lost.push_back(std::move(gone));
   }
   doubted_ = false;
+  MutexLock publishing(publish_);
+  next->generation = Now()->generation + 1;
+  // Here they are made in any case: that finds files that cannot be opened.
   FW_RETURN_IF_ERROR(MakeViews(c, next.get()));
   next_file_id_ = std::max(next_file_id_.load(), loaded.next_id);
   MutexLock lock(mutex_);
-  next->generation = layout_->generation + 1;
   layout_ = std::move(next);
   retired_.clear();
   return absl::OkStatus();
@@ -160,12 +178,11 @@ Layouts::Reading::~Reading() {
   layouts_.changed_.NotifyAll();
 }
 
-Status Layouts::Publish(Connection* c, absl::FunctionRef<void(Layout*)> change, Gone gone) {
+void Layouts::Publish(absl::FunctionRef<void(Layout*)> change, Gone gone) {
   MutexLock publishing(publish_);
   auto next = std::make_shared<Layout>(*Now());
   change(next.get());
   ++next->generation;
-  FW_RETURN_IF_ERROR(MakeViews(c, next.get()));
   MutexLock lock(mutex_);
   if (next->staged != nullptr) last_shown_ = next->generation;
   if (!gone.files.empty() || (gone.segment != nullptr && !gone.segment->in_memory()))
@@ -173,7 +190,6 @@ Status Layouts::Publish(Connection* c, absl::FunctionRef<void(Layout*)> change, 
   if (gone.segment != nullptr || !gone.files.empty())
     retired_.push_back({next->generation, std::move(gone)});
   layout_ = std::move(next);
-  return absl::OkStatus();
 }
 
 uint64_t Layouts::ToBeDeleted() const {
@@ -245,14 +261,14 @@ StatusOr<std::shared_ptr<Segment>> Layouts::SegmentFor(Connection* c, Micros arr
   FW_ASSIGN_OR_RETURN(found, Segment::Open(c, directory_, Segment::NameOf(arrival, sequence + 1),
                                            dimensions_, /*read_only=*/false));
   FW_RETURN_IF_ERROR(SyncPath(directory_ + "/hot"));
-  FW_RETURN_IF_ERROR(Publish(c, [&](Layout* l) { l->hot.push_back(found); }));
+  Publish([&](Layout* l) { l->hot.push_back(found); });
   return found;
 }
 
-Status Layouts::Show(Connection* c, std::shared_ptr<Segment> staged) {
+void Layouts::Show(std::shared_ptr<Segment> staged) {
   const std::shared_ptr<Segment> before = Now()->staged;
-  if (before == staged) return absl::OkStatus();
-  return Publish(c, [&](Layout* l) { l->staged = staged; }, {.segment = before, .files = {}});
+  if (before == staged) return;
+  Publish([&](Layout* l) { l->staged = staged; }, {.segment = before, .files = {}});
 }
 
 Layouts::Pause::Pause(Layouts& layouts, Micros longest) : layouts_(layouts) {

@@ -1,8 +1,10 @@
 // What there is to read in a directory, and how that changes: hot segments and sealed files, which
 // reader has which state of them, and what goes once no reader has it any more.
 //
-// A change makes the views first and then the layout. So a reader may see views that are newer than
-// the layout it has, never older ones; what either names is there.
+// Views are for users' SQL alone, and are made when somebody asks in it (BringViews): making them
+// takes tens of milliseconds, and a layout changes with every read of rows that wait in memory. A
+// reader may so see views that are newer than the layout it has, never older ones; what either
+// names is there.
 //
 // Threads: any. Whoever is given a Connection has a lease.
 #pragma once
@@ -60,8 +62,11 @@ class Layouts {
     std::shared_ptr<Segment> segment;
     SealedFiles files;
   };
-  Status Publish(Connection* c, absl::FunctionRef<void(Layout*)> change, Gone gone = {})
+  void Publish(absl::FunctionRef<void(Layout*)> change, Gone gone = {})
       FW_EXCLUDES(publish_, mutex_);
+  // For a reader (Reading) that goes on with users' SQL: the views are of its layout or a newer one
+  // afterwards, without the files that the engine cannot open.
+  Status BringViews(Connection* c) FW_EXCLUDES(publish_, mutex_);
   // Counts up with what is to be deleted from the disk.
   uint64_t ToBeDeleted() const FW_EXCLUDES(mutex_);
   // Detaches and deletes what is gone and no reader has. Upkeep alone calls this.
@@ -72,7 +77,7 @@ class Layouts {
   StatusOr<std::shared_ptr<Segment>> SegmentFor(Connection* c, Micros arrival);
 
   // Shows readers a segment in memory in place of the one shown before; null = none.
-  Status Show(Connection* c, std::shared_ptr<Segment> staged) FW_EXCLUDES(publish_, mutex_);
+  void Show(std::shared_ptr<Segment> staged) FW_EXCLUDES(publish_, mutex_);
   // A pause is for moving rows that readers are shown in memory to where they would see them again.
   // While a granted one lives, no reader begins; those who might see them in memory have ended. It
   // is not granted where they do not end in so long: then nothing may be moved, because they would
@@ -106,13 +111,14 @@ class Layouts {
   StatusOr<std::shared_ptr<Segment>> OpenWhole(Connection* c, const std::string& name,
                                                bool read_only);
   // CreateViews(), without the files that the engine cannot open.
-  Status MakeViews(Connection* c, Layout* layout);
+  Status MakeViews(Connection* c, Layout* layout) FW_REQUIRES(publish_);
 
   const std::string directory_;
   const DimensionTables& dimensions_;
   std::atomic<int64_t> next_file_id_{1};
   std::atomic<bool> doubted_{false};
   Mutex publish_ FW_ACQUIRED_BEFORE(mutex_){kPublishRank};  // held from one layout to the next
+  uint64_t views_of_ FW_GUARDED_BY(publish_) = 0;           // the generation that they show
   mutable Mutex mutex_{kLayoutsRank};
   CondVar changed_;  // a reader has left, or a pause has ended
   std::shared_ptr<const Layout> layout_ FW_GUARDED_BY(mutex_) = std::make_shared<const Layout>();

@@ -174,9 +174,9 @@ Status Stage::Absorb(Connection* c, const StagedRows& rows, uint64_t generation,
                         segment->EnsureColumns(c, static_cast<EntityKind>(k), wanted[k]));
     changed |= added;
   }
-  if (changed) FW_RETURN_IF_ERROR(layouts_.Publish(c, [](Layout*) {}));
+  if (changed) layouts_.Publish([](Layout*) {});
   Status status = segment->Append(c, rows, generation, arrival);
-  if (status.ok()) status = layouts_.Show(c, nullptr);  // nor are they read from memory any more
+  if (status.ok()) layouts_.Show(nullptr);  // nor are they read from memory any more
   if (status.ok()) status = c->FaultPoint("absorb:committed");
   if (!status.ok()) {
     // A commit may have happened whatever its answer was: Replay() looks.
@@ -389,7 +389,7 @@ Status Stage::Show(Connection* c, const StagedRows& rows, Micros arrival) {
     FW_RETURN_IF_ERROR(segment->EnsureColumns(c, kind, FieldsOf(rows, kind)).status());
   }
   FW_RETURN_IF_ERROR(segment->Append(c, rows, /*generation=*/0, arrival));
-  FW_RETURN_IF_ERROR(layouts_.Show(c, segment));
+  layouts_.Show(segment);
   shown_rows_ = rows.rows();
   return absl::OkStatus();
 }

@@ -410,7 +410,10 @@ Status DuckDbStore::VisitGpuRows(Window w, absl::Span<const std::string_view> co
   });
 }
 StatusOr<QueryResult> DuckDbStore::UserSql(std::string_view sql, QueryLimits limits) {
-  return Read([&](Connection* c, const Layout&) { return RunUserSql(c, sql, limits); });
+  return Read([&](Connection* c, const Layout&) -> StatusOr<QueryResult> {
+    FW_RETURN_IF_ERROR(layouts_.BringViews(c));
+    return RunUserSql(c, sql, limits);
+  });
 }
 
 Status DuckDbStore::CopyTo(const std::string& directory, const std::string& previous) {

@@ -213,7 +213,8 @@ Status Upkeep::Replace(const std::vector<SealedFile>& added, const Layouts::Gone
         std::erase_if(*kept, [&](const auto& f) { return files.contains(f); });
       for (const SealedFile& f : added) l->files.push_back(std::make_shared<const SealedFile>(f));
     };
-    return layouts_.Publish(c, change, gone);
+    layouts_.Publish(change, gone);
+    return absl::OkStatus();
   });
   if (!finished.ok() && engine_.epoch() == epoch_) engine_.RequireRestart();
   return finished;
@@ -225,7 +226,10 @@ Status Upkeep::Merge(const SealedFiles& inputs,
   SealedFiles damaged;
   for (const auto& f : inputs)
     if (!IsSound(options_.directory, *f)) damaged.push_back(f);
-  if (!damaged.empty()) return SetAside(damaged);
+  if (!damaged.empty()) {
+    SetAside(damaged);
+    return absl::OkStatus();
+  }
   std::vector<SealedFile> merged;
   FW_RETURN_IF_ERROR(Beside([&](Connection* c) -> Status {
     Sealer sealer = SealerOn(c);
@@ -236,12 +240,11 @@ Status Upkeep::Merge(const SealedFiles& inputs,
   return Reclaim();  // at once, or the disk would hold two copies of more than it must
 }
 
-Status Upkeep::SetAside(const SealedFiles& damaged) {
-  return Beside(
-      [&](Connection* c) { return layouts_.Publish(c, [&](Layout* l) { l->SetAside(damaged); }); });
+void Upkeep::SetAside(const SealedFiles& damaged) {
+  layouts_.Publish([&](Layout* l) { l->SetAside(damaged); });
 }
 
-Status Upkeep::CheckFiles(uint64_t bytes) {
+void Upkeep::CheckFiles(uint64_t bytes) {
   SealedFiles damaged;
   for (const SealedFiles files = layouts_.Now()->files; const auto& f : files) {
     // A reader may have found it so.
@@ -249,7 +252,7 @@ Status Upkeep::CheckFiles(uint64_t bytes) {
     if (look) bytes -= std::min(bytes, f->bytes);
     if (IsKnownDamaged(*f) || (look && !IsSound(options_.directory, *f))) damaged.push_back(f);
   }
-  return damaged.empty() ? absl::OkStatus() : SetAside(damaged);
+  if (!damaged.empty()) SetAside(damaged);
 }
 
 Status Upkeep::MergeRollupDays(Micros now) {
@@ -326,7 +329,7 @@ Status Upkeep::Seal(Micros now) {
   }
   FW_RETURN_IF_ERROR(MergeRollupDays(now));
   FW_RETURN_IF_ERROR(MergeRawDays(now));
-  FW_RETURN_IF_ERROR(CheckFiles(kCheckedPerCall));
+  CheckFiles(kCheckedPerCall);
   CopyMetaIfDue();
   return Reclaim();
 }

@@ -102,8 +102,8 @@ class Upkeep {
   void CopyMetaIfDue() FW_REQUIRES(mutex_);
   // Looks at sealed files that nobody has looked at for long, so many bytes a call; readers see no
   // more of those that are damaged.
-  Status CheckFiles(uint64_t bytes) FW_REQUIRES(mutex_);
-  Status SetAside(const SealedFiles& damaged) FW_REQUIRES(mutex_);
+  void CheckFiles(uint64_t bytes) FW_REQUIRES(mutex_);
+  void SetAside(const SealedFiles& damaged) FW_REQUIRES(mutex_);
   // Moves the guard on and keeps its mark. Returns by what time things are old; 0 = nothing is.
   Micros AgeBy(Micros now) FW_REQUIRES(mutex_);
   // The times of all rows there are.
