@@ -259,7 +259,7 @@ void Engine::Hold(size_t r, const Round& round, const Block& block, size_t row, 
   Fire(r, key, m, round);
 }
 
-bool Engine::Counts(Holds holds, Micros ts, Member* m) {
+bool Engine::Counts(const Rule& rule, Holds holds, Micros ts, Member* m) {
   if (holds == Holds::kNo) {
     if (m->unknown != 0) m->held += ts - m->unknown;  // a pause is no time in which it is gone
     m->unknown = m->no_data = 0;
@@ -271,11 +271,11 @@ bool Engine::Counts(Holds holds, Micros ts, Member* m) {
     return ts - m->unknown >= kPauseHolds;
   }
   if (m->no_data == 0) m->no_data = ts;
-  return ts - m->no_data >= kUnknownHolds;
+  return ts - m->no_data >= (m->group.empty() ? kUnknownHolds : rule.keep_unknown);
 }
 
 bool Engine::DoesNotHold(size_t r, uint64_t key, Member* m, Holds holds, Micros ts) {
-  if (!Counts(holds, ts, m)) return false;
+  if (!Counts(rules_[r], holds, ts, m)) return false;
   if (m->group.empty()) return true;
   const Alert& alert = alerts_.at(state_[r].groups.at(m->group).id);
   // What flaps stays for longer each time.

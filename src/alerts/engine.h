@@ -4,7 +4,7 @@
 // A subject. Its condition holds, does not hold, or is not known (a quantity is missing, or the
 // subject is not there). It begins to fire when the condition has held for `hold` without a break;
 // a time in which it is not known, up to kUnknownHolds, is no break and does not count. It ends
-// when the condition has not held for `keep_firing`, or was not known for kUnknownHolds ("no
+// when the condition has not held for `keep_firing`, or was not known for `keep_unknown` ("no
 // data"). Where the rule has a `while` and that does not hold, the subject pauses, as a job does
 // that writes a checkpoint: what it would show at work is not known, for up to kPauseHolds
 // ("paused"). A GPU that no job holds does not pause: there the condition does not hold.
@@ -167,7 +167,7 @@ class Engine {
   bool ChangedHands(size_t rule, const Subjects& subjects, size_t row, Member* member);
   // Whether what does not hold (kNo), pauses or is not known has been so for long enough to count;
   // keeps the times of the latter two.
-  static bool Counts(Holds holds, Micros ts, Member* member);
+  static bool Counts(const Rule& rule, Holds holds, Micros ts, Member* member);
   // True: it is over, and the member goes.
   bool DoesNotHold(size_t rule, uint64_t key, Member* member, Holds holds, Micros ts);
   void Fire(size_t rule, uint64_t key, Member* member, const Round& round);

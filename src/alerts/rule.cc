@@ -22,9 +22,10 @@ constexpr Shipped kShipped[] = {
 constexpr size_t kMostRules = 500;
 constexpr Micros kLongestHold = 7 * kMicrosPerDay;
 
-constexpr std::string_view kKeys[] = {"scope",   "when",     "while",  "for",     "keep_firing",
-                                      "group",   "severity", "owner",  "value",   "threshold",
-                                      "summary", "action",   "source", "enabled", "inhibited_by"};
+constexpr std::string_view kKeys[] = {"scope",       "when",         "while",     "for",
+                                      "keep_firing", "keep_unknown", "group",     "severity",
+                                      "owner",       "value",        "threshold", "summary",
+                                      "action",      "source",       "enabled",   "inhibited_by"};
 constexpr std::string_view kOwners[] = {"operator", "user"};
 
 // What a rule's table says, on top of what is there.
@@ -42,6 +43,7 @@ class RuleReader {
     FW_RETURN_IF_ERROR(OneOf("group", kGroupingNames, &rule_.group));
     FW_RETURN_IF_ERROR(Duration("for", 0, &rule_.hold));
     FW_RETURN_IF_ERROR(Duration("keep_firing", 0, &rule_.keep_firing));
+    FW_RETURN_IF_ERROR(Duration("keep_unknown", kMicrosPerMinute, &rule_.keep_unknown));
     FW_RETURN_IF_ERROR(Parsed("when", Expression::Kind::kCondition, &rule_.when));
     FW_RETURN_IF_ERROR(While());
     FW_RETURN_IF_ERROR(Parsed("value", Expression::Kind::kNumber, &rule_.value));

@@ -8,6 +8,8 @@
 //   while = "gpu_util > 0.1"         otherwise it pauses: there is nothing to see (engine.h)
 //   for = "5m"                         so long without a break before it fires
 //   keep_firing = "10m"                so long not any more before it is resolved
+//   keep_unknown = "12h"               so long not known before it is resolved: what lasts until
+//                                    somebody mends it is not gone because nobody hears of it
 //   group = "job"                    one alert for a job (without one, for a node); node; gpu; rack
 //                                    (of GPUs or nodes; where no rack is known, for a node)
 //   severity = "ticket"              page, ticket, note
@@ -48,6 +50,7 @@ struct Rule {
   std::optional<Expression> when, while_;
   Micros hold = 0;  // `for`
   Micros keep_firing = 5 * kMicrosPerMinute;
+  Micros keep_unknown = 15 * kMicrosPerMinute;
   Grouping group = Grouping::kSubject;
   Severity severity = Severity::kTicket;
   std::string owner;  // "user": who runs the job; "operator"

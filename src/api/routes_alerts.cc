@@ -234,6 +234,7 @@ void WriteRule(const alerts::Rule& rule, JsonWriter& json) {
   json.TextField("while", rule.while_ ? rule.while_->text() : "");
   json.Field("for_s", ToSeconds(rule.hold));
   json.Field("keep_firing_s", ToSeconds(rule.keep_firing));
+  json.Field("keep_unknown_s", ToSeconds(rule.keep_unknown));
   json.Field("enabled", rule.enabled).Field("shipped", rule.shipped);
   json.Field("summary", rule.summary).TextField("action", rule.action);
   json.TextField("source", rule.source).EndObject();

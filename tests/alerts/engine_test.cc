@@ -159,6 +159,32 @@ TEST(Engine, NotKnownWaits) {
   EXPECT_EQ(e.Alerts(true)[0]->ended, "no data");
 }
 
+// A rule may say that silence is no end for longer; what has not fired yet waits as elsewhere.
+TEST(Engine, WhatLastsOutlivesASilence) {
+  const std::string lasting = std::string(kHot) + "keep_unknown = \"2h\"\n";
+  Engine e = EngineOf(lasting);
+  Rounds(&e, 0, 60, {{1, 95}});
+  Rounds(&e, 75, 7260, {{1, kGone}});
+  ASSERT_THAT(e.Alerts(false), SizeIs(1));
+  EXPECT_THAT(Keys(e), ElementsAre("hot:firing"));
+  Rounds(&e, 7275, 7290, {{1, kGone}});
+  ASSERT_THAT(e.Alerts(true), SizeIs(1));
+  EXPECT_EQ(e.Alerts(true)[0]->ended, "no data");
+
+  Engine mended = EngineOf(lasting);  // when it is heard of again
+  Rounds(&mended, 0, 60, {{1, 95}});
+  Rounds(&mended, 75, 3600, {});
+  Rounds(&mended, 3615, 3660, {{1, 40}});
+  EXPECT_THAT(mended.Alerts(false), IsEmpty());
+  EXPECT_EQ(mended.Alerts(true)[0]->ended, "cleared");
+
+  Engine waits = EngineOf(lasting);
+  Rounds(&waits, 0, 45, {{1, 95}});
+  Rounds(&waits, 60, 960, {{1, kGone}});
+  Rounds(&waits, 975, 1020, {{1, 95}});
+  EXPECT_THAT(waits.Alerts(true), IsEmpty());
+}
+
 constexpr std::string_view kHotAtWork =
     "[rules.hot]\nscope = \"gpu\"\nwhen = \"gpu_temp_c > 90\"\nwhile = \"gpu_util > 0.1\"\n"
     "for = \"1m\"\nkeep_firing = \"1m\"\ngroup = \"gpu\"\nvalue = \"gpu_temp_c\"\n"

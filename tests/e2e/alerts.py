@@ -453,7 +453,8 @@ def longest(e, rule, alert):
     """When it must be resolved."""
     keep = min(length(rule.get("keep_firing", "5m")) << alert.times, LONGEST_KEEP)
     news = 20 * MINUTE if e.kind in ("straggler_link", "straggler_stall") else 0
-    return e.end + max(keep, NO_DATA) + news + WINDOW + 2 * INTERVAL + ROUND
+    unknown = length(rule["keep_unknown"]) if "keep_unknown" in rule else NO_DATA
+    return e.end + max(keep, unknown) + news + WINDOW + 2 * INTERVAL + ROUND
 
 
 class Alert:

@@ -49,7 +49,8 @@ void CheckRules(std::string_view text) {
   }
   for (const Rule& rule : rules) {
     Require(!rule.name.empty() && rule.when.has_value(), "a rule without a condition");
-    Require(rule.hold >= 0 && rule.keep_firing >= 0, "a time below nothing");
+    Require(rule.hold >= 0 && rule.keep_firing >= 0 && rule.keep_unknown > 0,
+            "a time below nothing");
   }
 }
 

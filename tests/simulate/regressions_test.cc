@@ -190,13 +190,16 @@ void Accuse(const Fleet::Model& m, const FleetRuns& runs, const KnownTruth& know
                    fmt::join(fleet::ChangeEvidence(named), "; "));
       }
     }
-    if (VerboseRun() && one.found == 0 && drop->size <= .88) {
-      fmt::print("seed {} {} of {:.3f} missed: job {} of {} s from {}, drop at {}\n", seed, kind,
-                 drop->size, m.JobKey(job), m.plan.jobs[job].end - m.plan.jobs[job].start,
-                 m.plan.jobs[job].start, drop->from);
-    }
     const bool clear = drop->size <= .88;
     const std::optional<double> over = DropOverScatter(m, runs, *drop);
+    if (VerboseRun() && one.found == 0 && clear) {
+      fmt::print(
+          "seed {} {} of {:.3f}, {:.1f} times the scatter, missed: job {} of {} s from {}, drop "
+          "after {} s for {} s\n",
+          seed, kind, drop->size, over.value_or(0), m.JobKey(job),
+          m.plan.jobs[job].end - m.plan.jobs[job].start, m.plan.jobs[job].start,
+          drop->from - m.plan.jobs[job].start, drop->to - drop->from);
+    }
     for (auto* tallies : {&score->drops, clear ? &score->clear_drops : nullptr,
                           clear && over.value_or(0) >= 3 ? &score->told_drops : nullptr}) {
       if (tallies == nullptr) continue;

@@ -10,7 +10,8 @@ namespace flopwatch::fleet {
 namespace {
 
 // DRAM must be busier by this factor for memory to be what the SMs wait for: with less work done it
-// would be less busy. Runs differ in that; the difference must be so many standard errors.
+// would be less busy, by as much. Runs differ in that; between what they show and what less work
+// would have shown must be so many standard errors.
 constexpr double kMoreDram = 1.015, kDramErrors = 2, kLeastDramScatter = .01;
 // Who waits in a collective keeps the SMs busy: they are more active at less tensor work, by this
 // and by this part of what the tensor work lost. A kernel that does its work less well keeps them
@@ -30,8 +31,9 @@ double Fell(const std::optional<double>& before, const std::optional<double>& af
   return ratio && *ratio > 0 ? -std::log(*ratio) : 0;
 }
 
-// Whether the runs after are busier by more than runs scatter.
-bool Busier(const std::vector<double>& before, const std::vector<double>& after) {
+// Whether the runs after are busier by more than runs scatter about what `lost` of the work (a
+// logarithm) leaves.
+bool Busier(const std::vector<double>& before, const std::vector<double>& after, double lost) {
   double squares = 0;
   const auto level = [&](const std::vector<double>& v) {
     double sum = 0, sum2 = 0;
@@ -48,9 +50,9 @@ bool Busier(const std::vector<double>& before, const std::vector<double>& after)
   const double more = level(after) - level(before);
   const double degrees = std::max(1.0, static_cast<double>(before.size() + after.size()) - 2);
   const double scatter = std::max(kLeastDramScatter, std::sqrt(squares / degrees));
-  return more > kDramErrors * scatter *
-                    std::sqrt(1 / static_cast<double>(before.size()) +
-                              1 / static_cast<double>(after.size()));
+  return more > 0 && more + lost > kDramErrors * scatter *
+                                       std::sqrt(1 / static_cast<double>(before.size()) +
+                                                 1 / static_cast<double>(after.size()));
 }
 
 }  // namespace
@@ -110,7 +112,7 @@ void NameWithLinks(absl::Span<const LinkReading> before, absl::Span<const LinkRe
     f->factors_before.*to = mean(values(before, from));
     f->factors_after.*to = mean(values(after, from));
   }
-  if (Busier(dram_a, dram_b)) {
+  if (Busier(dram_a, dram_b, -std::log1p(std::clamp(f->change, -.99, 0.0)))) {
     f->factors_before.dram_active = mean(dram_a);
     f->factors_after.dram_active = mean(dram_b);
   }
