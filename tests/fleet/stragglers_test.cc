@@ -209,6 +209,35 @@ TEST_F(StragglersTest, LinksThatCarryLessThanThoseOfTheDomain) {
   EXPECT_EQ(found.named[0].kind, StragglerKind::kLink);
 }
 
+// Without an error counted, too: what its links do not carry goes over PCIe.
+TEST_F(StragglersTest, LinksWhoseTrafficGoesAnotherWay) {
+  AddHealthyJobs(10);
+  auto gpus = Synchronous(16);
+  gpus[11].nvlink *= .5;
+  gpus[11].pcie *= 2;
+  AddJob(gpus);
+  // The ends of a pipeline carry half of what its middle does, and one of them reads the data.
+  auto stages = Synchronous(16);
+  stages[8].nvlink *= .5;
+  stages[8].pcie *= 2;
+  stages[15].nvlink *= .5;
+  AddJob(stages);
+  // Ranks that no others of the job are joined with.
+  auto rest = Synchronous(18);
+  for (const size_t i : {16u, 17u}) rest[i].nvlink *= .4, rest[i].pcie *= 2;
+  AddJob(rest);
+  // One alone reads more, another's place in the fabric gives it less.
+  auto readers = Synchronous(16);
+  readers[0].pcie *= 2.5;
+  readers[9].nvlink *= .65;
+  AddJob(readers);
+  const StragglersFound found = Find();
+  ASSERT_EQ(found.named.size(), 1u);
+  EXPECT_EQ(found.named[0].job, 10u);
+  EXPECT_EQ(found.named[0].rank, 11u);
+  EXPECT_EQ(found.named[0].kind, StragglerKind::kLink);
+}
+
 TEST_F(StragglersTest, AHostThatIsLateIsNamedOnceWithItsDeficit) {
   AddHealthyJobs(10);
   auto gpus = Synchronous(32);

@@ -55,6 +55,11 @@ constexpr double kOddReading = 1e-3;  // of GPUs with nothing wrong show anythin
 // it for reasons of their own.
 const double kLeastInstead = std::log(1.2), kMostInstead = std::log(4);
 constexpr double kOddPcie = 0.02;
+// Both at once, of the only one that carries less among enough GPUs that NVLink joins: what its
+// links do not carry goes over PCIe. Ranks that do another part of the work come in two and more
+// (the first and the last stage of a pipeline carry less). So often by chance: an assumption.
+constexpr double kOddInstead = 1e-7;
+const double kOthersCarry = std::log(.75);
 // How seldom harmless errors are so many; in jobs large enough that what their slowest GPU is by
 // itself is more than what a GPU with errors may lack.
 constexpr double kHarmless = 3e-6;
@@ -66,6 +71,8 @@ struct RankTraits {
   size_t job = 0, rank = 0;
   Traits trait{};
   std::array<double, kErrorKinds> rate{};  // an hour; NaN = no counter
+  // All others of its NVLink domain, of which there are enough, carry about the same.
+  bool others_carry = false;
 };
 
 // The density of x between `least` and `most`, any of them as probably, seen with an error of `sd`.
@@ -164,8 +171,17 @@ class SuspectFinder {
     std::vector<const StragglerRank*> ranks;
     for (const RankEstimate& e : job.ranks) ranks.push_back(&jobs_[j].ranks[e.rank]);
     const std::vector<Traits> traits = TraitsBesidePeers(ranks);
+    std::map<int32_t, std::pair<size_t, size_t>> domains;  // how many know it, and carry less
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      if (std::isnan(traits[i][kNvlink])) continue;
+      auto& [known, less] = domains[ranks[i]->domain];
+      ++known;
+      less += traits[i][kNvlink] < kOthersCarry ? 1 : 0;
+    }
     for (size_t i = 0; i < ranks.size(); ++i) {
       RankTraits r{.job = j, .rank = i, .trait = traits[i], .rate = {}};
+      const auto& [known, less] = domains[ranks[i]->domain];
+      r.others_carry = known >= kFewRanks && less == (traits[i][kNvlink] < kOthersCarry ? 1u : 0u);
       const GpuWork& w = *ranks[i]->work;
       const double hours = std::max(w.observed_s(), 60.0) / 3600;
       for (size_t e = 0; e < kErrorKinds; ++e) {
@@ -200,7 +216,7 @@ class SuspectFinder {
   Likelihoods LikelihoodsOf(const RankTraits& r, double own) const {
     Likelihoods l;
     AddPower(r.trait[kPower], &l);
-    AddLinks(r.trait[kNvlink], r.trait[kPcie], &l);
+    AddLinks(r, &l);
     for (size_t e = 0; e < kErrorKinds; ++e) {
       const double rate = r.rate[e];
       if (std::isnan(rate)) continue;
@@ -232,7 +248,8 @@ class SuspectFinder {
   }
 
   // PCIe tells only together with the links.
-  void AddLinks(double carried, double pcie, Likelihoods* l) const {
+  void AddLinks(const RankTraits& r, Likelihoods* l) const {
+    const double carried = r.trait[kNvlink], pcie = r.trait[kPcie];
     if (std::isnan(carried)) return;
     double usual = UsualDensity(carried, sd_[kNvlink]);
     double less = BetweenDensity(carried, kLeastCarried, kMostCarried, sd_[kNvlink]);
@@ -240,6 +257,8 @@ class SuspectFinder {
       const double usual_pcie = UsualDensity(pcie, sd_[kPcie], kOddPcie);
       usual *= usual_pcie;
       less *= (usual_pcie + BetweenDensity(pcie, kLeastInstead, kMostInstead, sd_[kPcie])) / 2;
+      if (r.others_carry && carried < kMostCarried && pcie > kLeastInstead)
+        usual = std::min(usual, kOddInstead);
     }
     l->nothing *= usual;
     l->stall *= usual;
