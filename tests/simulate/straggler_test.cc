@@ -215,7 +215,8 @@ TEST(Stragglers, ThroughAStoreTheyAreTheSame) {
   FleetOptions o = Options(Preset::kLlm, 300, 2, Faults::kNone, 217);
   o.interval = 30 * kMicrosPerSecond;
   ASSERT_TRUE(
-      ParseIncidents("straggler_clock=3,straggler_power_cap=3,straggler_host=2", &o.incidents)
+      ParseIncidents("straggler_clock=3,straggler_power_cap=3,straggler_host=2,straggler_link=4",
+                     &o.incidents)
           .ok());
   const auto fleet = Make(o);
   ASSERT_NE(fleet, nullptr);
@@ -248,6 +249,8 @@ TEST(Stragglers, ThroughAStoreTheyAreTheSame) {
                                     fleet::StragglerKindName(s.kind)));
   }
   EXPECT_GE(of_generator.size(), 2u);
+  EXPECT_TRUE(std::ranges::any_of(of_generator,
+                                  [](const std::string& name) { return name.ends_with(" link"); }));
   for (const std::string& name : of_generator) EXPECT_TRUE(of_store.contains(name)) << name;
   EXPECT_GT(answer->jobs_judged, 3);
   // One job alone, one that nobody knows, and windows that are none.
