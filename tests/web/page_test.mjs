@@ -519,7 +519,7 @@ await test('Today: what to do first, with what it brings, and the lists behind i
   assert.match(await page.textContent('.actions-list > li >> nth=3'), /nothing by itself/);
   // What comes from elsewhere is text.
   await page.waitForSelector('text=26.0 GiB are held <at> 61 W >> nth=0');
-  assert.match(await page.textContent('[aria-label="Stragglers"]'), /12\.0.*sm_clock_mhz/s);
+  assert.match(await page.textContent('[aria-label="Stragglers"]'), /12\.0.*clock [\d,]+ MHz/s);
   await page.click('.actions-list > li >> nth=0 >> h3 a');
   await page.waitForURL(/\/jobs\?.*sort=allocated_idle.*user=bob|user=bob.*sort=allocated_idle/);
   check();

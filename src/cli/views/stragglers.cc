@@ -16,6 +16,7 @@ using enum ColumnFormat;
 struct MeasureWords {
   std::string_view measure, title, unit;
   bool percent = false;
+  double per = 1;  // what one unit is
 };
 constexpr MeasureWords kMeasures[] = {
     {"sm_clock_mhz", "clock", " MHz"},
@@ -34,12 +35,14 @@ constexpr MeasureWords kMeasures[] = {
     {"nvlink_errors", "NVLink errors", ""},
     {"nvlink_replays", "NVLink replays", ""},
     {"nvlink_recoveries", "NVLink recoveries", ""},
-    {"nvlink_bps", "NVLink bytes/s", ""},
-    {"pcie_bps", "PCIe bytes/s", ""},
+    {"nvlink_tx_bps", "NVLink out", " GB/s", false, 1e9},
+    {"pcie_tx_bps", "PCIe out", " GB/s", false, 1e9},
+    {"pcie_rx_bps", "PCIe in", " GB/s", false, 1e9},
 };
 
 std::string ValueText(const MeasureWords& words, double v) {
   if (words.percent) return Percent(v);
+  v /= words.per;
   return fmt::format(
       "{}{}",
       std::abs(v) < 10 && v != std::round(v) ? fmt::format("{:.2f}", v) : Count(std::round(v)),

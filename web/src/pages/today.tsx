@@ -2,8 +2,9 @@
 // jobs back.
 import { Actions } from '../advice';
 import { Advice, apiUrl, Idle, IdleRow, Straggler, Stragglers } from '../api';
-import { count, fixed, gpuHours, money, percent, shortUuid } from '../format';
+import { count, gpuHours, money, percent, shortUuid } from '../format';
 import { useApi } from '../live';
+import { measured } from '../measures';
 import { gpuPath, jobPath, link, route, windowOf } from '../route';
 import { CsvButton, Empty, Section, Table, TableColumn, Value, Waiting, When } from '../ui';
 import { WindowNote } from '../usage';
@@ -118,17 +119,9 @@ const stragglerColumns: TableColumn<Straggler>[] = [
     name: 'What the counters show',
     text: true,
     wrap: true,
-    show: (r) =>
-      r.evidence
-        .map((e) => {
-          const others = e.peers === null ? '' : ` (others ${figure(e.peers)})`;
-          return `${e.measure} ${figure(e.value)}${others}`;
-        })
-        .join(', '),
+    show: (r) => r.evidence.map(measured).join(', '),
   },
 ];
-
-const figure = (v: number): string => fixed(v, Math.abs(v) >= 100 ? 0 : Math.abs(v) >= 10 ? 1 : 3);
 
 function HoldingBack({ from, to }: { from: string; to: string }) {
   const found = useApi<Stragglers>(apiUrl('stragglers', { from, to, limit: kRows }), {
