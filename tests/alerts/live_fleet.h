@@ -17,6 +17,8 @@
 
 namespace flopwatch::alerts {
 
+inline constexpr int64_t kMinute = 60, kHour = 3600;
+
 // As exporters print it.
 struct Shown {
   double tensor = .4, sm = .7, duty = 100,  // below 0: the exporter has none

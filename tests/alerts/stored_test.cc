@@ -19,8 +19,6 @@ namespace {
 
 using telemetry::ApplicationField;
 
-constexpr int64_t kMinute = 60, kHour = 3600;
-
 class StoredAlerts : public ::testing::Test {
  protected:
   void SetUp() override {
