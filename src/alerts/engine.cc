@@ -201,7 +201,7 @@ void Engine::RunRule(size_t r, const Round& round, const Block& block) {
 
 void Engine::LookForMissing(size_t r, Micros ts) {
   absl::erase_if(state_[r].members, [&](auto& m) {
-    return m.second.looked != ts && DoesNotHold(r, m.first, &m.second, Holds::kUnknown, ts);
+    return m.second.looked != ts && DoesNotHold(r, m.first, &m.second, Holds::kGone, ts);
   });
 }
 
@@ -271,7 +271,8 @@ bool Engine::Counts(const Rule& rule, Holds holds, Micros ts, Member* m) {
     return ts - m->unknown >= kPauseHolds;
   }
   if (m->no_data == 0) m->no_data = ts;
-  return ts - m->no_data >= (m->group.empty() ? kUnknownHolds : rule.keep_unknown);
+  const bool waits = m->group.empty() || holds == Holds::kGone;
+  return ts - m->no_data >= (waits ? kUnknownHolds : rule.keep_unknown);
 }
 
 bool Engine::DoesNotHold(size_t r, uint64_t key, Member* m, Holds holds, Micros ts) {

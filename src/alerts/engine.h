@@ -4,9 +4,10 @@
 // A subject. Its condition holds, does not hold, or is not known (a quantity is missing, or the
 // subject is not there). It begins to fire when the condition has held for `hold` without a break;
 // a time in which it is not known, up to kUnknownHolds, is no break and does not count. It ends
-// when the condition has not held for `keep_firing`, or was not known for `keep_unknown` ("no
-// data"). Where the rule has a `while` and that does not hold, the subject pauses, as a job does
-// that writes a checkpoint: what it would show at work is not known, for up to kPauseHolds
+// when the condition has not held for `keep_firing`, was not known for `keep_unknown`, or when it
+// is gone for kUnknownHolds ("no data"). Where the rule has a `while` and that does not hold, the
+// subject pauses, as a job does that writes a checkpoint: what it would show at work is not known,
+// for up to kPauseHolds
 // ("paused"). A GPU that no job holds does not pause: there the condition does not hold.
 //
 // An alert is of one rule and one group of subjects. It fires with its first subject, takes in the
@@ -148,7 +149,7 @@ class Engine {
     std::map<std::string, Group> groups;
     std::vector<Quantity> evidence;  // of the rule
   };
-  enum class Holds : uint8_t { kYes, kNo, kUnknown, kPauses };
+  enum class Holds : uint8_t { kYes, kNo, kUnknown, kGone, kPauses };  // kGone: not in the round
 
   void MoveTimes(Micros by);
   struct Block {  // some of a round's subjects of one kind

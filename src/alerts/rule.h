@@ -9,7 +9,8 @@
 //   for = "5m"                         so long without a break before it fires
 //   keep_firing = "10m"                so long not any more before it is resolved
 //   keep_unknown = "12h"               so long not known before it is resolved: what lasts until
-//                                    somebody mends it is not gone because nobody hears of it
+//                                    somebody mends it is not gone because nobody hears of it (of
+//                                    what is not there any more, as a job that is over, 15 minutes)
 //   group = "job"                    one alert for a job (without one, for a node); node; gpu; rack
 //                                    (of GPUs or nodes; where no rack is known, for a node)
 //   severity = "ticket"              page, ticket, note

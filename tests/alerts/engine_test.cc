@@ -173,10 +173,16 @@ TEST(Engine, WhatLastsOutlivesASilence) {
 
   Engine mended = EngineOf(lasting);  // when it is heard of again
   Rounds(&mended, 0, 60, {{1, 95}});
-  Rounds(&mended, 75, 3600, {});
+  Rounds(&mended, 75, 3600, {{1, kGone}});
   Rounds(&mended, 3615, 3660, {{1, 40}});
   EXPECT_THAT(mended.Alerts(false), IsEmpty());
   EXPECT_EQ(mended.Alerts(true)[0]->ended, "cleared");
+
+  Engine over = EngineOf(lasting);  // what is not there any more does not last
+  Rounds(&over, 0, 60, {{1, 95}});
+  Rounds(&over, 75, 975, {});
+  ASSERT_THAT(over.Alerts(true), SizeIs(1));
+  EXPECT_EQ(over.Alerts(true)[0]->ended, "no data");
 
   Engine waits = EngineOf(lasting);
   Rounds(&waits, 0, 45, {{1, 95}});

@@ -56,12 +56,15 @@ TEST(Look, AnMfuThatGpusDoNotShowIsATicketOfItsOwner) {
   EXPECT_EQ(a.owner, "user");
   EXPECT_EQ(a.severity, Severity::kTicket);
   EXPECT_EQ(a.subject.job, "7");
-  // Nobody asks any more: half an hour later it is not known, and the alert ends of no data.
+  // Nobody asks any more: half an hour later it is not known, and three hours after that the alert
+  // ends of no data.
   fleet.Go(15 * kMinute);
   EXPECT_EQ(fleet.Value(Quantity::kJobDivergence), .21);
   EXPECT_THAT(fleet.Firing(), SizeIs(1));
   fleet.Go(30 * kMinute);
   EXPECT_TRUE(std::isnan(fleet.Value(Quantity::kJobDivergence)));
+  EXPECT_THAT(fleet.Firing(), SizeIs(1));
+  fleet.Go(3 * kHour);
   EXPECT_THAT(fleet.Firing(), IsEmpty());
 }
 

@@ -398,7 +398,8 @@ def in_reach(e, rule, truth):
         fell = truth.fleet_fell(e)
         return (fell["windows"] >= 84 and GPUS >= 600 and fell["during"] < .45 * fell["before"])
     if e.kind == "miscount":
-        return e.end - max(e.begin, truth.begin) >= 2 * HOUR
+        apart = abs((job.get("reported_mfu") or 0) - (job.get("ofu") or 0))
+        return e.end - max(e.begin, truth.begin) >= 2 * HOUR and apart >= .04
     if e.kind == "regressed":  # by the hour, from half an hour of work on
         return (job["gpus"] >= 4 and e.size <= .7 and lasts >= 2.5 * HOUR and
                 truth.has_history(e))
@@ -451,7 +452,8 @@ def latest(e, rule, truth):
 
 def longest(e, rule, alert):
     """When it must be resolved."""
-    keep = min(length(rule.get("keep_firing", "5m")) << alert.times, LONGEST_KEEP)
+    keep = length(rule.get("keep_firing", "5m"))
+    keep = min(keep << alert.times, max(LONGEST_KEEP, keep))
     news = 20 * MINUTE if e.kind in ("straggler_link", "straggler_stall") else 0
     unknown = length(rule["keep_unknown"]) if "keep_unknown" in rule else NO_DATA
     return e.end + max(keep, unknown) + news + WINDOW + 2 * INTERVAL + ROUND
