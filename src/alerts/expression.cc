@@ -248,7 +248,8 @@ class ExpressionParser {
     static constexpr Function kFunctions[] = {{"min", Op::kMin, 2, Kind::kNumber},
                                               {"max", Op::kMax, 2, Kind::kNumber},
                                               {"abs", Op::kAbs, 1, Kind::kNumber},
-                                              {"bits", Op::kBits, 2, Kind::kCondition}};
+                                              {"bits", Op::kBits, 2, Kind::kCondition},
+                                              {"known", Op::kKnown, 1, Kind::kCondition}};
     for (const Function& f : kFunctions) {
       if (f.name != name) continue;
       at_ = end;
@@ -281,7 +282,7 @@ class ExpressionParser {
   }
 
   Status Unknown(std::string_view name) {
-    std::vector<std::string_view> names = {"min", "max", "abs", "bits"};
+    std::vector<std::string_view> names = {"min", "max", "abs", "bits", "known"};
     std::string all;
     for (const QuantitySpec& spec : Quantities()) {
       if (spec.scope != out_.scope_) continue;
@@ -495,8 +496,8 @@ void Expression::EvaluateBlock(const Subjects& subjects, size_t steps, size_t fi
       }
       continue;
     }
-    const bool binary =
-        s.op != Op::kAbs && s.op != Op::kNegate && s.op != Op::kNot && s.op != Op::kIn;
+    const bool binary = s.op != Op::kAbs && s.op != Op::kNegate && s.op != Op::kNot &&
+                        s.op != Op::kIn && s.op != Op::kKnown;
     if (binary) --level;
     double* const a = base + (level - 1) * kBlock;
     const double* const b = base + level * kBlock;
@@ -549,6 +550,9 @@ void Expression::EvaluateBlock(const Subjects& subjects, size_t steps, size_t fi
         break;
       case Op::kNot:
         One(a, rows, [](double x) { return 1 - x; });
+        break;
+      case Op::kKnown:
+        One(a, rows, [](double x) { return std::isnan(x) ? 0.0 : 1.0; });
         break;
       case Op::kIn: {
         const double* const begin = members_.data() + s.first;

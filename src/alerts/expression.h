@@ -6,6 +6,7 @@
 //   + - * /           of numbers; a division by 0 is not known
 //   min(a, b), max(a, b), abs(a)
 //   bits(x, 0x68)     whether a whole number has any of these bits
+//   known(x)          whether it is known: always true or false
 //   5 %               0.05
 //
 // Evaluated for many subjects at once, operation by operation over columns: the cost is that of the
@@ -58,6 +59,7 @@ class Expression {
     kAbs,
     kNegate,
     kBits,
+    kKnown,
     kLess,
     kLessEqual,
     kEqual,

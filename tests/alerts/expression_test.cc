@@ -77,6 +77,8 @@ TEST(Expression, NotKnownStaysSoUnlessTheOtherSideDecides) {
   EXPECT_TRUE(std::isnan(ValueOf("ofu < 1 or 1 == 2", none)));
   EXPECT_TRUE(std::isnan(ValueOf("xid in {13}", none)));
   EXPECT_TRUE(std::isnan(ValueOf("bits(throttle, 1)", none)));
+  EXPECT_EQ(ValueOf("known(throttle)", none), 0);
+  EXPECT_EQ(ValueOf("not known(throttle + 1) or throttle > 4", none), 1);
 }
 
 TEST(Expression, ManySubjectsAtOnce) {

@@ -287,10 +287,24 @@ TEST(Look, AStragglerByItsClock) {
   LiveFleet fleet(2, 4);
   fleet.Go(30 * kMinute);
   fleet[6].clock = 1400;  // 0.82 of the others'
+  fleet[6].tensor *= 1700. / 1400;
   fleet.Go(14 * kMinute);
   EXPECT_THAT(fleet.Firing(), IsEmpty());
   fleet.Go(6 * kMinute);  // what is compared is a mean over three minutes
   EXPECT_THAT(fleet.Firing(), ElementsAre(HasSubstr("job 7 waits for GPU-00000006 on node n1")));
+}
+
+TEST(Look, RanksThatWaitForNobodyHaveNoStraggler) {
+  LiveFleet fleet(2, 4);
+  fleet[6].clock = 1400;  // and does less by as much
+  fleet.Go(kHour);
+  EXPECT_THAT(fleet.Ever(), IsEmpty());
+  // Where it has no tensor counter its clock is what there is.
+  LiveFleet other(2, 4);
+  other[6].tensor = -1;
+  other[6].clock = 1400;
+  other.Go(kHour);
+  EXPECT_EQ(other.Ever().count("gpu_straggler"), 1u);
 }
 
 TEST(Look, AHungJob) {
