@@ -2,9 +2,9 @@
 // reader has which state of them, and what goes once no reader has it any more.
 //
 // Views are for users' SQL alone, and are made when somebody asks in it (BringViews): making them
-// takes tens of milliseconds, and a layout changes with every read of rows that wait in memory. A
-// reader may so see views that are newer than the layout it has, never older ones; what either
-// names is there.
+// takes tens of milliseconds, and an import or an hour that is sealed changes the layout several
+// times. A reader may so see views that are newer than the layout it has, never older ones; what
+// either names is there.
 //
 // Threads: any. Whoever is given a Connection has a lease.
 #pragma once
