@@ -7,8 +7,8 @@
 // when the condition has not held for `keep_firing`, was not known for `keep_unknown`, or when it
 // is gone for kUnknownHolds ("no data"). Where the rule has a `while` and that does not hold, the
 // subject pauses, as a job does that writes a checkpoint: what it would show at work is not known,
-// for up to kPauseHolds
-// ("paused"). A GPU that no job holds does not pause: there the condition does not hold.
+// for up to kPauseHolds ("paused"). A GPU that no job holds does not pause: there the condition
+// does not hold.
 //
 // An alert is of one rule and one group of subjects. It fires with its first subject, takes in the
 // others as they fire, and is resolved with the last. One that fires again within kReopens is the

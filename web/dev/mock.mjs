@@ -467,8 +467,8 @@ const kQuantities = [
   { scope: 'job', name: 'baseline_ofu', unit: 'ratio', help: 'median of busy_ofu' },
 ];
 const kAlertRules = [
-  { rule: 'gpu_hot', scope: 'gpu', keep_firing_s: 600 },
-  { rule: 'job_ofu_drop', scope: 'job', keep_firing_s: 600 },
+  { rule: 'gpu_hot', scope: 'gpu', keep_firing_s: 600, keep_unknown_s: 900 },
+  { rule: 'job_ofu_drop', scope: 'job', keep_firing_s: 600, keep_unknown_s: 900 },
 ];
 const kGpuOfAlert = 'GPU-6f1c2b00-0002-4000-8000-000000001000';
 

@@ -569,7 +569,12 @@ export interface Alerts {
 }
 
 export interface AlertRules {
-  rules: { rule: string; scope: 'gpu' | 'job' | 'node' | 'fleet'; keep_firing_s: number }[];
+  rules: {
+    rule: string;
+    scope: 'gpu' | 'job' | 'node' | 'fleet';
+    keep_firing_s: number;
+    keep_unknown_s: number;
+  }[];
   quantities: { scope: string; name: string; unit: string; help: string }[];
 }
 

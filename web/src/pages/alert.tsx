@@ -95,7 +95,7 @@ function Decided({
   rules: AlertRules | null;
   scope: Scope;
 }) {
-  const keep = rules?.rules.find((r) => r.rule === alert.rule)?.keep_firing_s;
+  const rule = rules?.rules.find((r) => r.rule === alert.rule);
   return (
     <Section title="What it was decided on">
       <p>
@@ -103,7 +103,9 @@ function Decided({
       </p>
       <p class="note">
         {alert.for_s > 0 ? `for ${duration(alert.for_s)} without a break` : 'at once'}
-        {keep !== undefined && `; resolved when it has not held for ${duration(keep)}`}
+        {rule &&
+          `; resolved when it has not held for ${duration(rule.keep_firing_s)}` +
+            `, or was not known for ${duration(rule.keep_unknown_s)}`}
         {alert.source && `. After: ${alert.source}`}
       </p>
       {alert.subject.gpus.length > 1 && (
