@@ -154,12 +154,13 @@ int Main(int argc, char** argv) {
     };
     const double least = bare.decode_s + bare.rows_s + bare.append_s, all = least + bare.seal_s;
     fmt::print(
-        "{} samples, {} rows: import {:.3f} CPU-s a million; bare: read and decode {:.3f}, rows "
+        "{} samples, {} rows: import {:.3f} CPU-s a million; bare, of {} samples: read and decode "
+        "{:.3f}, rows "
         "{:.3f}, append {:.3f}, roll up and seal {:.3f}; {:.2f} times decode and append, {:.2f} "
         "times with sealing\n",
-        imported.samples, imported.rows, per_million(import_s), per_million(bare.decode_s),
-        per_million(bare.rows_s), per_million(bare.append_s), per_million(bare.seal_s),
-        import_s / least, import_s / all);
+        imported.samples, imported.rows, per_million(import_s), bare.samples,
+        per_million(bare.decode_s), per_million(bare.rows_s), per_million(bare.append_s),
+        per_million(bare.seal_s), import_s / least, import_s / all);
     rusage usage;
     ::getrusage(RUSAGE_SELF, &usage);
     fmt::print("peak memory {} MiB\n", usage.ru_maxrss >> 10);

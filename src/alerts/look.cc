@@ -50,10 +50,35 @@ void Look::Take(Micros now, Round* round) {
     devices_.VisitGpus(now, wanted, visit);
   };
   devices_.Begin(now, round->wanted);
-  devices_.TakeNodes(now, round);
+  answers_.reset();
+  devices_.TakeNodes(
+      now,
+      [&](const std::string& node, absl::Span<const int32_t> sets) {
+        return HeardOf(node, sets, now);
+      },
+      round);
   TakeJobs(now, round);
   TakeFleet(now, round);
   window_ = std::max(window_, FloorTo(now, kWindow));
+}
+
+// Of a silent node: what the jobs that hold its GPUs say of their progress, which they would not
+// make without it, and what its host answered to who asked for samples.
+Micros Look::HeardOf(const std::string& node, absl::Span<const int32_t> sets, Micros now) {
+  Micros heard = 0;
+  if (ask_ && !answers_.has_value()) answers_ = ask_();
+  if (answers_.has_value())
+    if (const auto at = answers_->find(node); at != answers_->end()) heard = at->second;
+  std::string key;
+  for (const int32_t set : sets) {
+    for (const int32_t job : memory_.jobs().SetMembers(set)) {
+      if (!memory_.jobs().VisitJob(job, [&](const jobs::JobRecord& r) { key = r.key; })) continue;
+      const double age = reports_.Get(key, now).progress_s;
+      if (!std::isnan(age))
+        heard = std::max(heard, now - static_cast<Micros>(age * kMicrosPerSecond));
+    }
+  }
+  return heard;
 }
 
 void Look::Keep(Ring* ring, const Past& past, Micros reach) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -45,6 +46,11 @@ class Look {
 
   // From the next round on; null = no rack is known. Shared with replays that run meanwhile.
   void SetRacks(std::shared_ptr<const Racks> racks) { racks_ = std::move(racks); }
+
+  // When the host of each exporter answered last without samples, by node; asked at most once a
+  // round. Empty: nobody knows.
+  using Answers = absl::flat_hash_map<std::string, Micros>;
+  void SetAnswers(std::function<Answers()> answers) { ask_ = std::move(answers); }
 
   // What is known of jobs at a moment, from the next round on, for kJudgedGood; null = nothing.
   void SetVerdicts(std::shared_ptr<const Verdicts> verdicts, Micros moment) {
@@ -100,6 +106,7 @@ class Look {
     bool shared = false;
   };
 
+  Micros HeardOf(const std::string& node, absl::Span<const int32_t> sets, Micros now);
   bool NameJob(int32_t id, JobNow* job);
   void StepBack(Micros now);
   void TakeJobs(Micros now, Round* round);
@@ -121,7 +128,8 @@ class Look {
   DeviceLook devices_;
   std::shared_ptr<const Racks> racks_;
   std::shared_ptr<const Verdicts> verdicts_;
-  Micros judged_ = 0;                               // the moment of verdicts_
+  Micros judged_ = 0;  // the moment of verdicts_
+  std::function<Answers()> ask_;
   absl::node_hash_map<std::string, JobPast> jobs_;  // by key
   Ring fleet_;
   Reports reports_;
@@ -130,6 +138,7 @@ class Look {
   uint64_t looks_ = 0;
 
   // Of the round.
+  std::optional<Answers> answers_;  // made when it is asked for
   // Account and partition by job; made when it is asked for.
   mutable std::optional<absl::flat_hash_map<std::string, std::pair<std::string, std::string>>>
       accounts_;

@@ -16,6 +16,7 @@ using ingest::GpuNow;
 
 // Of a GPU beside its job's others by one reading.
 constexpr double kMostStep = 0.2;
+constexpr Micros kOneScrape = 10 * kMicrosPerSecond;  // samples of one exporter's GPUs
 constexpr size_t kBlock = 256;  // rows at once: their columns stay in a near cache
 constexpr size_t kAhead = 8;    // rows whose boards are asked for
 // Job sets that nobody has any more are kept until there are so many, and an eighth of all.
@@ -160,6 +161,7 @@ void DeviceLook::StepBack(Micros now) {
     board.xid_at = std::min(board.xid_at, now);
     board.beside_at = std::min(board.beside_at, now);
   }
+  heard_.clear();
 }
 
 // --- the first pass ---
@@ -168,6 +170,7 @@ void DeviceLook::Begin(Micros now, const QuantitySet& wanted) {
   NameNodes();
   BeginPeers();
   node_now_.assign(nodes_.size(), {});
+  silent_.clear();
   const Micros silent_after = memory_.silent_after();
   // Instances have no troubles of their own, and a GPU that is divided is idle by its own row.
   memory_.live()->ForEachGpu(0, [&](const GpuNow& gpu) {
@@ -234,6 +237,7 @@ void DeviceLook::SeeGpu(const GpuNow& gpu, bool fresh) {
     node.newest = std::max(node.newest, gpu.ts);
     ++node.gpus;
     node.allocated += gpu.job_set != 0 ? 1 : 0;
+    if (!fresh && gpu.job_set != 0) silent_.push_back({node_of_[entity], gpu.job_set, gpu.ts});
   }
   if (gpu.job_set == 0) return;
   const int32_t place = PlaceOfPeers(gpu.job_set);
@@ -284,7 +288,28 @@ void DeviceLook::FinishPeers(const QuantitySet& wanted) {
   }
 }
 
-void DeviceLook::TakeNodes(Micros now, Round* round) {
+// Once something is heard of it, it was its exporter that fell silent first, whatever came after.
+bool DeviceLook::IsAlive(size_t node, Micros now, HeardOf heard_of) {
+  const Micros newest = node_now_[node].newest;
+  if (now - newest <= kHeardAfter) {
+    if (!heard_.empty()) heard_.erase(node_keys_[node]);
+    return false;
+  }
+  Micros& heard = heard_[node_keys_[node]];
+  if (heard > newest + kHeardAfter) return true;
+  absl::InlinedVector<int32_t, 8> sets;
+  const auto index = static_cast<int32_t>(node);
+  // What was in the samples before the last is of a job that may have ended.
+  const auto last = [&](const SilentGpu& gpu) { return gpu.ts >= newest - kOneScrape; };
+  for (auto at = std::ranges::lower_bound(silent_, index, {}, &SilentGpu::node);
+       at != silent_.end() && at->node == index; ++at)
+    if (last(*at) && (sets.empty() || sets.back() != at->job_set)) sets.push_back(at->job_set);
+  heard = std::max(heard, heard_of(nodes_[node], sets));
+  return heard > newest + kHeardAfter;
+}
+
+void DeviceLook::TakeNodes(Micros now, HeardOf heard_of, Round* round) {
+  std::ranges::sort(silent_);
   node_rows_.clear();
   for (size_t k = 0; k < node_now_.size(); ++k)
     if (node_now_[k].gpus > 0) node_rows_.push_back(static_cast<int32_t>(k));
@@ -296,6 +321,7 @@ void DeviceLook::TakeNodes(Micros now, Round* round) {
     out.Set(Quantity::kNodeSilence, row, ToSeconds(std::max<Micros>(now - node_now_[k].newest, 0)));
     out.Set(Quantity::kNodeGpus, row, node_now_[k].gpus);
     out.Set(Quantity::kNodeAllocated, row, node_now_[k].allocated);
+    if (IsAlive(k, now, heard_of)) out.Set(Quantity::kNodeAlive, row, 1);
   }
 }
 

@@ -25,7 +25,10 @@ inline constexpr Micros kNews = 10 * kMicrosPerMinute;  // an XID, an error is n
 inline constexpr Micros kEndedWith = 3 * kMicrosPerMinute;
 // One reading of a clock is off by 2 %; a mean over so long, at two a minute, by a third of that.
 inline constexpr Micros kSmoothed = 3 * kMicrosPerMinute;
-inline constexpr double kAtWork = 0.5;     // duty cycle from which a GPU is compared with its job's
+inline constexpr double kAtWork = 0.5;  // duty cycle from which a GPU is compared with its job's
+// A node is silent from here on; who is heard of so long after its newest sample was not it alone:
+// a report of a step, or of a clock that is ahead, may be later than what it tells of.
+inline constexpr Micros kHeardAfter = kMicrosPerMinute;
 inline constexpr size_t kFewestPeers = 3;  // for a median of a job's GPUs
 // A GPU whose duty cycle is not known runs something where its SMs are active for more than this.
 inline constexpr double kLeastActive = 0.05;
@@ -51,7 +54,11 @@ class DeviceLook {
   // The first pass, for what follows.
   void Begin(Micros now, const QuantitySet& wanted);
   absl::Span<const Peers> peers() const { return peers_; }
-  void TakeNodes(Micros now, Round* round);
+  // When something was heard of a node by another way than its samples; 0 = never. `sets`: the job
+  // sets that had its GPUs in its newest samples.
+  using HeardOf =
+      absl::FunctionRef<Micros(const std::string& node, absl::Span<const int32_t> sets)>;
+  void TakeNodes(Micros now, HeardOf heard_of, Round* round);
   // The second. GPUs that came since the first are left out. May be called again.
   void VisitGpus(Micros now, const QuantitySet& wanted, SubjectVisitor visit);
 
@@ -102,6 +109,11 @@ class DeviceLook {
     Micros newest = 0;
     int32_t gpus = 0, allocated = 0;
   };
+  struct SilentGpu {  // that a job holds
+    int32_t node = 0, job_set = 0;
+    Micros ts = 0;
+    auto operator<=>(const SilentGpu&) const = default;
+  };
   struct Seen {
     int32_t entity = 0, job_set = 0;
   };
@@ -112,6 +124,7 @@ class DeviceLook {
   class Cells;
 
   void NameNodes();
+  bool IsAlive(size_t node, Micros now, HeardOf heard_of);
   void SeeGpu(const ingest::GpuNow& gpu, bool fresh);
   // In peers_; -1 = nobody of the first pass had it.
   int32_t PlaceOfPeers(int32_t set) { return set == last_set_ ? last_place_ : FindPeers(set); }
@@ -144,8 +157,12 @@ class DeviceLook {
   absl::flat_hash_map<int32_t, double> one_of_max_clocks_;  // by model
   Micros growth_ = 0;                                       // the piece of kNews that growth is of
 
+  // When silent nodes were heard of by another way than their samples; by key.
+  absl::flat_hash_map<uint64_t, Micros> heard_;
+
   // Of the round.
   std::vector<NodeNow> node_now_;                   // as nodes_
+  std::vector<SilentGpu> silent_;                   // by node
   std::vector<int32_t> node_rows_;                  // by row: in nodes_
   std::vector<Peers> peers_;                        // of each job set; kept while GPUs have it
   std::vector<std::vector<Beside>> beside_;         // likewise

@@ -133,6 +133,9 @@ constexpr QuantitySpec kQuantities[] = {
     {Q::kNodeSilence, kNode, "silence_s", "s", "since the newest sample of any of its GPUs"},
     {Q::kNodeGpus, kNode, "gpus", "GPUs", "GPUs that it was last heard to have"},
     {Q::kNodeAllocated, kNode, "allocated", "GPUs", "those of them that a job held then"},
+    {Q::kNodeAlive, kNode, "alive", "1",
+     "1: while it is silent a job that holds its GPUs makes progress, or its exporter's port "
+     "answers without samples; otherwise not known"},
 
     {Q::kFleetOfu, kFleet, "ofu", "ratio", "OFU of the last five minutes, by GPU-seconds"},
     {Q::kFleetBaselineOfu, kFleet, "baseline_ofu", "ratio",

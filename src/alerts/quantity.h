@@ -99,6 +99,7 @@ enum class Quantity : uint8_t {
   kNodeSilence,
   kNodeGpus,
   kNodeAllocated,
+  kNodeAlive,
   // Of the fleet, over kWindow.
   kFleetOfu,
   kFleetBaselineOfu,

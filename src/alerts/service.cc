@@ -30,6 +30,7 @@ Service::Service(ServiceOptions options, const query::Memory* memory)
       look_(memory),
       engine_(options_.rules, options_.engine) {
   round_.wanted = engine_.quantities();
+  look_.SetAnswers(options_.answers);
 }
 
 StatusOr<std::unique_ptr<Service>> Service::Start(ServiceOptions options,

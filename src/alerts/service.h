@@ -36,6 +36,9 @@ struct ServiceOptions {
   // reach (kBaselineReach); asked once, at the start. Empty: nothing was said.
   using Heard = std::function<void(std::string_view job, const telemetry::ApplicationSample&)>;
   std::function<Status(const Heard&)> recall;
+  // When hosts of exporters answered last without samples, by node (Look::SetAnswers). Empty:
+  // nobody scrapes them.
+  std::function<Look::Answers()> answers;
   // Asks the store about jobs (judge.h), every kJudgedEvery, on a thread of its own. Empty: what
   // only the store says is not known.
   std::function<Status(Micros at, Verdicts*)> judge;

@@ -26,6 +26,10 @@ constexpr double kUsualFill = 2.0 / 3;
 // So many times as long may the next one be; after one with nothing in it, a fleet may begin.
 constexpr double kMostGrowth = 8, kGrowthAfterNothing = 2;
 constexpr Micros kFirstSlice = 5 * kMicrosPerMinute, kLongestSlice = 6 * kMicrosPerHour;
+// The first window is as long as so many metrics, of all, say by so much of it: asked for a short
+// one first, a server would decode its first chunks once more for each that follows.
+constexpr size_t kProbes = 3;
+constexpr Micros kProbed = 10 * kMicrosPerMinute;
 // A server's chunks end with such parts of a day: a window that does too has no chunk read twice.
 constexpr Micros kRoundLengths[] = {
     6 * kMicrosPerHour,    4 * kMicrosPerHour,    3 * kMicrosPerHour,    2 * kMicrosPerHour,
@@ -51,6 +55,14 @@ Selector SelectorOf(const std::string& metric,
   Selector selector{.metric = metric, .matchers = OwnerMatchers(metric)};
   selector.matchers.insert(selector.matchers.end(), matchers.begin(), matchers.end());
   return selector;
+}
+
+// Of a window that is to be as full as is usual, after one that was `fill` full.
+Micros LengthFor(double fill, Window filled) {
+  const double growth = fill > 0 ? std::min(kMostGrowth, kUsualFill / fill) : kGrowthAfterNothing;
+  const double seconds = ToSeconds(filled.to - filled.from) * growth;
+  return std::clamp(FloorTo(static_cast<Micros>(seconds * kMicrosPerSecond), kMicrosPerMinute),
+                    kMicrosPerMinute, kLongestSlice);
 }
 
 // The end of a window of at most `length`, which is a minute or more.
@@ -81,6 +93,23 @@ class Importer {
     FW_ASSIGN_OR_RETURN(replica_labels_, ReplicaLabels(&server_));
     lost_ = unread().lost;
     return absl::OkStatus();
+  }
+
+  // How long the first window may be, which begins with `from`. The taker holds nothing on return.
+  StatusOr<Micros> FirstLength(Micros from, Taker* taker) {
+    const Window probed = {from, std::min(from + kProbed, options_.window.to)};
+    double most = 0;
+    for (size_t k = 0; k < kProbes; ++k) {
+      taker->Clear();
+      Round round(probed, taker);
+      const size_t at = (2 * k + 1) * metrics_.size() / (2 * kProbes);
+      FW_RETURN_IF_ERROR(ReadMetric(metrics_[at], &round));
+      most = std::max(most, taker->Fill());
+    }
+    taker->Clear();
+    // What a series is besides its points is counted for each ten minutes: too much, on purpose.
+    const double all = most * static_cast<double>(metrics_.size());
+    return all > 0 ? LengthFor(all, probed) : kFirstSlice;
   }
 
   // Reads all metrics of the window, and hands what is of `slice` on. False, and nothing was handed
@@ -252,7 +281,7 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
   FW_ASSIGN_OR_RETURN(Taker* const taker, open());
   taker->AddReplicaLabels(importer.replica_labels());
   const Window all = options.window;
-  Micros length = kFirstSlice;
+  Micros length = 0;  // of the next window; 0: not known yet
   const Micros max_span = options.taking.max_span;
   Micros begins = all.from;  // what came just before is not known yet
   for (Micros at = begins; at < all.to;) {
@@ -262,12 +291,18 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
       at = begins = FloorTo(unread.to + max_span + kMicrosPerMinute - 1, kMicrosPerMinute);
       continue;
     }
-    Window slice = {at, std::min({RoundEnd(at, length), all.to, unread.from})};
-    if (taker->WithinHours())
-      slice.to = std::min(slice.to, FloorTo(at, kMicrosPerHour) + kMicrosPerHour);
-    // What came just before the window tells what its first samples stand for.
-    const StatusOr<bool> took =
-        importer.Take({at == begins ? at - max_span : at, slice.to}, slice, taker);
+    Window slice = {at, std::min(all.to, unread.from)};
+    const auto take = [&]() -> StatusOr<bool> {
+      if (length == 0) {
+        FW_ASSIGN_OR_RETURN(length, importer.FirstLength(at, taker));
+      }
+      slice.to = std::min(slice.to, RoundEnd(at, length));
+      if (taker->WithinHours())
+        slice.to = std::min(slice.to, FloorTo(at, kMicrosPerHour) + kMicrosPerHour);
+      // What came just before the window tells what its first samples stand for.
+      return importer.Take({at == begins ? at - max_span : at, slice.to}, slice, taker);
+    };
+    const StatusOr<bool> took = take();
     if (!took.ok() && importer.FoundDamage(took.status())) continue;
     if (!took.ok()) {
       const std::string until =
@@ -285,11 +320,7 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
     if (options.progress)
       options.progress(
           {.all = all, .done = at, .samples = importer.samples(), .rows = importer.rows()});
-    const double fill = importer.last_fill();
-    const double next = ToSeconds(slice.to - slice.from) *
-                        (fill > 0 ? std::min(kMostGrowth, kUsualFill / fill) : kGrowthAfterNothing);
-    length = std::clamp(FloorTo(static_cast<Micros>(next * kMicrosPerSecond), kMicrosPerMinute),
-                        kMicrosPerMinute, kLongestSlice);
+    length = LengthFor(importer.last_fill(), slice);
   }
   FW_RETURN_IF_ERROR(taker->End());
   return importer.Result();

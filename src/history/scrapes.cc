@@ -1,6 +1,7 @@
 #include "history/scrapes.h"
 
 #include <algorithm>
+#include <bit>
 #include <functional>
 
 #include "base/prefetch.h"
@@ -19,9 +20,13 @@ constexpr std::string_view kReplicaLabels[] = {"prometheus_replica", "replica", 
 constexpr std::string_view kScrapeLabels[] = {"job", "instance", "prometheus"};
 // More than the longest step between two scrapes is silence.
 constexpr double kSilence = 1.5;
+// Moments of a stream that are laid out at a time.
+constexpr size_t kLaidOut = 8;
 // With their places, and what allocators add: a series beside its points, labels beside their text.
-constexpr uint64_t kSeriesBytes = 180, kLabelsBytes = 80;
+constexpr uint64_t kSeriesBytes = 180 + kLaidOut * sizeof(double), kLabelsBytes = 80;
 constexpr uint64_t kOwnerSampleBytes = 64;
+// In Stream::values: no sample. A NaN that nobody sends.
+constexpr uint64_t kNothing = 0x7ff8'666c'6f70'7761;
 constexpr uint64_t kOddMultiplier = 0x9e3779b97f4a7c15;  // 2^64 over the golden ratio
 
 // Of what is not empty.
@@ -40,6 +45,12 @@ void SortOnce(std::vector<MetricPoint>* points) {
   std::ranges::stable_sort(*points, {}, &MetricPoint::ts);
   const auto again = std::ranges::unique(*points, {}, &MetricPoint::ts);
   points->erase(again.begin(), again.end());
+}
+
+// So that no other texts make the same key.
+void AppendToKey(std::string_view text, std::string* key) {
+  const auto size = static_cast<uint32_t>(text.size());
+  key->append(reinterpret_cast<const char*>(&size), sizeof(size)).append(text);
 }
 
 uint64_t HashOfTimes(const std::vector<MetricPoint>& points) {
@@ -64,15 +75,39 @@ void Scrapes::Add(const telemetry::MetricSeries& series) {
     bytes_ += series.points.size() * kOwnerSampleBytes;
     return;
   }
+  const bool plain = telemetry::IsPlainName(series.name);
+  // All metrics of a GPU have the same labels: what these say is found out once.
+  key_.clear();
+  AppendToKey(plain ? "" : series.name, &key_);
+  for (const auto& [key, value] : series.labels) {
+    AppendToKey(key, &key_);
+    AppendToKey(value, &key_);
+  }
+  const auto [at, is_new] = known_.try_emplace(key_);
+  if (is_new) {
+    bytes_ += key_.size() + kLabelsBytes;
+    at->second = Read(series, plain);
+  }
+  const Labels& labels = at->second;
+  if (labels.exporter == nullptr) {
+    ++unnamed_;
+    return;
+  }
+  Series* const s = Find(labels, plain ? series.name : std::string_view());
+  if (s->unit_in_text)
+    for (const MetricPoint& p : series.points) labels.exporter->unit.See(p.value);
+  s->points.insert(s->points.end(), series.points.begin(), series.points.end());
+  samples_ += series.points.size();
+  bytes_ += series.points.size() * sizeof(MetricPoint);
+}
+
+Scrapes::Labels Scrapes::Read(const telemetry::MetricSeries& series, bool plain) {
   std::string_view instance = series.Label("instance");
   for (const std::string_view key : {"Hostname", "hostname", "node"})
     if (instance.empty()) instance = series.Label(key);
   const bool named = !instance.empty() && instance.find(' ') == std::string_view::npos &&
                      FaultOfName(instance, telemetry::kMaxNameBytes) == NameFault::kNone;
-  if (!named) {
-    ++unnamed_;
-    return;
-  }
+  if (!named) return {};
   Exporter& exporter = exporters_[{std::string(series.Label("job")), std::string(instance)}];
   if (exporter.name.empty()) {
     exporter.name = instance;
@@ -89,35 +124,30 @@ void Scrapes::Add(const telemetry::MetricSeries& series) {
       own.labels.push_back(label);
     }
   }
-  Series* const s = Find(&exporter.streams[replica], own);
-  if (s->unit_in_text)
-    for (const MetricPoint& p : series.points) exporter.unit.See(p.value);
-  s->points.insert(s->points.end(), series.points.begin(), series.points.end());
-  samples_ += series.points.size();
-  bytes_ += series.points.size() * sizeof(MetricPoint);
-}
-
-Scrapes::Series* Scrapes::Find(Stream* stream, const telemetry::SeriesLabels& own) {
+  Stream& stream = exporter.streams[replica];
   std::string text;
   telemetry::AppendSeries(own, &text);
   text += ' ';
-  // A name that is no plain word stands in the braces.
-  const std::string_view plain = text.starts_with('{') ? std::string_view() : own.name;
-  const auto [name, is_new_name] = names_.emplace(plain);
-  if (is_new_name) bytes_ += name->size() + kLabelsBytes;
-  text.erase(0, plain.size());
-  const auto [labels, is_new] = stream->labels.insert(std::move(text));
+  if (plain) text.erase(0, own.name.size());  // what is no plain word stands in the braces
+  const auto [labels, is_new] = stream.labels.insert(std::move(text));
   if (is_new) bytes_ += labels->size() + kLabelsBytes;
-  const auto [at, fresh] = stream->place.try_emplace({name->data(), labels->data()},
+  return {.exporter = &exporter, .stream = &stream, .text = *labels};
+}
+
+Scrapes::Series* Scrapes::Find(const Labels& labels, std::string_view plain_name) {
+  Stream* const stream = labels.stream;
+  const auto [name, is_new_name] = names_.emplace(plain_name);
+  if (is_new_name) bytes_ += name->size() + kLabelsBytes;
+  const auto [at, fresh] = stream->place.try_emplace({name->data(), labels.text.data()},
                                                      static_cast<uint32_t>(stream->series.size()));
   if (!fresh) return &stream->series[at->second];
   bytes_ += kSeriesBytes;
   return &stream->series.emplace_back(
       Series{.name = *name,
-             .labels = *labels,
+             .labels = labels.text,
              .points = {},
              .memo = {},
-             .unit_in_text = telemetry::IsPercentIfInteger(own.name)});
+             .unit_in_text = telemetry::IsPercentIfInteger(plain_name)});
 }
 
 std::vector<Scrapes::Moment> Scrapes::MomentsOf(Stream* stream) {
@@ -231,38 +261,59 @@ void Scrapes::WriteOwners(Gpu* gpu, Micros ts) {
   }
 }
 
-void Scrapes::Write(const Exporter& exporter, const Moment& moment, Stream* stream,
-                    absl::FunctionRef<void(const Scrape&)> f) {
-  written_.clear();
-  // Exporters take turns, so that all of this one's is cold.
-  constexpr size_t kAhead = 6;
-  for (size_t k = 0; k < stream->series.size(); ++k) {
-    if (k + kAhead < stream->series.size()) {
+// Exporters take turns, and each time all of one's is cold: moment by moment it would be a line of
+// memory for each sample.
+void Scrapes::LayOut(size_t first, Stream* stream) {
+  const size_t series = stream->series.size();
+  const size_t end = std::min(first + kLaidOut, stream->spoken.size());
+  stream->values.assign((end - first) * series, std::bit_cast<double>(kNothing));
+  constexpr size_t kAhead = 8;
+  for (size_t k = 0; k < series; ++k) {
+    if (k + kAhead < series) {
       const Series& ahead = stream->series[k + kAhead];
-      PrefetchToRead(ahead.points.data() + ahead.next, sizeof(MetricPoint));
+      PrefetchToRead(ahead.points.data() + ahead.next, kLaidOut * sizeof(MetricPoint));
     }
     Series& s = stream->series[k];
-    // Moments that another replica speaks for are passed over.
-    while (s.next < s.points.size() && s.points[s.next].ts < moment.from) ++s.next;
-    if (s.next == s.points.size() || s.points[s.next].ts > moment.to) continue;
-    const double value = s.points[s.next].value;
+    const MetricPoint *p = s.points.data() + s.next, *const last =
+                                                         s.points.data() + s.points.size();
+    double* out = stream->values.data() + k;
+    for (size_t m = first; m < end; ++m, out += series) {
+      const Moment& moment = stream->spoken[m];
+      // Moments that another replica speaks for are passed over.
+      while (p != last && p->ts < moment.from) ++p;
+      if (p == last) break;
+      if (p->ts <= moment.to) *out = (p++)->value;
+    }
+    s.next = static_cast<uint32_t>(p - s.points.data());
+  }
+}
+
+void Scrapes::Write(const Exporter& exporter, size_t moment, Stream* stream,
+                    absl::FunctionRef<void(const Scrape&)> f) {
+  written_.clear();
+  const Micros ts = stream->spoken[moment].to;
+  if (moment % kLaidOut == 0) LayOut(moment, stream);
+  const double* const values = stream->values.data() + moment % kLaidOut * stream->series.size();
+  for (size_t k = 0; k < stream->series.size(); ++k) {
+    const double value = values[k];
+    if (std::bit_cast<uint64_t>(value) == kNothing) continue;
+    Series& s = stream->series[k];
     written_.push_back({.name = s.name,
                         .labels = s.labels,
                         .value = value,
                         .with_point = s.unit_in_text && exporter.unit.DecimalsOf(value),
                         .memo = &s.memo});
-    ++s.next;
     if (s.gpu >= 0 && !s.unit_in_text) {
       stream->gpus[s.gpu].series = &s;
       stream->gpus[s.gpu].value = value;
     }
   }
   for (Gpu& gpu : stream->gpus)
-    if (gpu.series != nullptr) WriteOwners(&gpu, moment.to);
-  f({.name = exporter.name, .node = exporter.node, .ts = moment.to, .samples = written_});
+    if (gpu.series != nullptr) WriteOwners(&gpu, ts);
+  f({.name = exporter.name, .node = exporter.node, .ts = ts, .samples = written_});
 }
 
-std::vector<std::pair<Scrapes::Moment, Scrapes::Stream*>> Scrapes::Spoken(Exporter* exporter) {
+void Scrapes::FindSpoken(Exporter* exporter) {
   std::vector<std::pair<Stream*, std::vector<Moment>>> replicas;
   const std::string speaker = exporter->speaker;
   size_t most = 0;
@@ -282,8 +333,7 @@ std::vector<std::pair<Scrapes::Moment, Scrapes::Stream*>> Scrapes::Spoken(Export
   if (!steps.empty()) exporter->usual = MedianOf(&steps);
   const Micros usual = exporter->usual;
   const auto silence = static_cast<Micros>(kSilence * static_cast<double>(usual));
-  std::vector<std::pair<Moment, Stream*>> all;
-  for (const Moment& m : first) all.emplace_back(m, replicas.front().first);
+  Micros spoke = first.empty() ? 0 : first.back().to;
   for (size_t r = 1; r < replicas.size(); ++r) {
     for (const Moment& m : replicas[r].second) {
       const auto next = std::ranges::lower_bound(first, m.to, {}, &Moment::to);
@@ -292,16 +342,18 @@ std::vector<std::pair<Scrapes::Moment, Scrapes::Stream*>> Scrapes::Spoken(Export
       const Micros before = next == first.begin() ? exporter->spoke : std::prev(next)->to;
       const Micros after = next == first.end() ? m.to + usual / 2 + 1 : next->to;
       if (after - before > silence && m.to - before > usual / 2 && after - m.to > usual / 2)
-        all.emplace_back(m, replicas[r].first);
+        replicas[r].first->spoken.push_back(m);
     }
+    if (!replicas[r].first->spoken.empty())
+      spoke = std::max(spoke, replicas[r].first->spoken.back().to);
   }
-  std::ranges::stable_sort(all, {}, [](const auto& one) { return one.first.to; });
-  if (!all.empty()) exporter->spoke = all.back().first.to;
-  return all;
+  if (spoke != 0) exporter->spoke = spoke;
+  replicas.front().first->spoken = std::move(replicas.front().second);
 }
 
 void Scrapes::Clear() {
   for (auto& [key, exporter] : exporters_) exporter.streams.clear();
+  known_.clear();
   names_.clear();
   owners_.Clear();
   samples_ = bytes_ = unnamed_ = 0;
@@ -315,17 +367,20 @@ void Scrapes::Drain(absl::FunctionRef<void(const Scrape&)> f) {
   }
   // As they came: exporters that speak of the same GPUs take their turns as they did.
   struct Next {
-    Moment moment;
+    Micros ts;
+    size_t moment;
     Exporter* exporter;
     Stream* stream;
   };
   std::vector<Next> all;
   for (auto& [key, exporter] : exporters_) {
     if (exporter.streams.empty()) continue;
-    for (const auto& [moment, stream] : Spoken(&exporter))
-      all.push_back({moment, &exporter, stream});
+    FindSpoken(&exporter);
+    for (auto& [replica, stream] : exporter.streams)
+      for (size_t m = 0; m < stream.spoken.size(); ++m)
+        all.push_back({stream.spoken[m].to, m, &exporter, &stream});
   }
-  std::ranges::stable_sort(all, {}, [](const Next& next) { return next.moment.to; });
+  std::ranges::stable_sort(all, {}, &Next::ts);
   for (const Next& next : all) Write(*next.exporter, next.moment, next.stream, f);
   pods_ = owners_.TakePods();
   owners_.Settle();

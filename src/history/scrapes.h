@@ -67,7 +67,7 @@ class Scrapes {
     std::string_view name, labels;  // in names_ and in the stream's
     std::vector<telemetry::MetricPoint> points;
     telemetry::SeriesMemo memo;
-    uint32_t next = 0;          // of Write()
+    uint32_t next = 0;          // of LayOut()
     int32_t gpu = -1;           // in Stream::gpus
     bool unit_in_text = false;  // telemetry::PercentOrRatio
   };
@@ -85,13 +85,19 @@ class Scrapes {
     const Series* series = nullptr;
     double value = 0;
   };
+  struct Moment {  // the samples of one scrape
+    Micros from = 0, to = 0;
+  };
   // What one replica saw of an exporter.
   struct Stream {
     // As SeriesSample has them. All metrics of a GPU share one.
     std::unordered_set<std::string> labels;
     absl::flat_hash_map<std::pair<const char*, const char*>, uint32_t> place;  // by name and labels
     std::vector<Series> series;
-    std::vector<Gpu> gpus;  // Series::gpu is a place in it
+    std::vector<Gpu> gpus;       // Series::gpu is a place in it
+    std::vector<Moment> spoken;  // of which it speaks, in order of time
+    // Of the next few moments of these, all series' of one together.
+    std::vector<double> values;
   };
   struct Exporter {
     std::string name, node;
@@ -100,22 +106,30 @@ class Scrapes {
     Micros spoke = 0, usual = 0;            // when, and the time between two scrapes
     telemetry::PercentOrRatio unit;
   };
-  struct Moment {  // the samples of one scrape
-    Micros from = 0, to = 0;
+  // What labels say.
+  struct Labels {
+    Exporter* exporter = nullptr;  // null: none that can be named
+    Stream* stream = nullptr;
+    std::string_view text;  // in stream->labels
   };
-  Series* Find(Stream* stream, const telemetry::SeriesLabels& own);
+  Labels Read(const telemetry::MetricSeries& series, bool plain);
+  // Of a name that is no plain word, which stands among the labels, `plain_name` is empty.
+  Series* Find(const Labels& labels, std::string_view plain_name);
   static std::vector<Moment> MomentsOf(Stream* stream);
   bool IsReplicaLabel(std::string_view label) const;
-  // The scrapes of all replicas that speak, in order of time.
-  static std::vector<std::pair<Moment, Stream*>> Spoken(Exporter* exporter);
+  // Which of its replicas speaks when.
+  static void FindSpoken(Exporter* exporter);
+  static void LayOut(size_t first, Stream* stream);
   void FindGpus(const Exporter& exporter, Stream* stream);
   void WriteOwners(Gpu* gpu, Micros ts);
-  void Write(const Exporter& exporter, const Moment& moment, Stream* stream,
+  void Write(const Exporter& exporter, size_t moment, Stream* stream,
              absl::FunctionRef<void(const Scrape&)> f);
 
   std::vector<std::string> replica_labels_;
   std::unordered_set<std::string> names_;
   std::map<std::pair<std::string, std::string>, Exporter> exporters_;  // by job and instance
+  absl::flat_hash_map<std::string, Labels> known_;  // by labels as they come, with the replica's
+  std::string key_;                                 // of Add(), used again
   OwnerSeries owners_;
   std::vector<PodHeld> pods_;
   uint64_t samples_ = 0, bytes_ = 0, unnamed_ = 0;

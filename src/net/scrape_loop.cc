@@ -355,9 +355,9 @@ void ScrapeLoop::OnConnectEnd(Target* t, int error) {
   CloseConnection(t);
   if (++t->flight->address < t->flight->addresses.size()) return TryAddress(t);
   const std::string where = t->record->url->HostPort();
-  Fail(t, Failure::kOther,
-       error == ECONNREFUSED ? fmt::format("nothing is listening on {}", where)
-                             : fmt::format("connecting to {}: {}", where, ErrorText(error)));
+  if (error == ECONNREFUSED)
+    return Fail(t, Failure::kAnswered, fmt::format("nothing is listening on {}", where));
+  Fail(t, Failure::kOther, fmt::format("connecting to {}: {}", where, ErrorText(error)));
 }
 
 void ScrapeLoop::SendRequest(Target* t) {
@@ -466,7 +466,7 @@ void ScrapeLoop::OnEnd(Target* t) {
       f.rest.clear();
       return Connect(t);
     }
-    return Fail(t, Failure::kOther, "the target closed the connection without an answer");
+    return Fail(t, Failure::kAnswered, "the target closed the connection without an answer");
   }
   ErrorCode ec;
   f.parser->put_eof(ec);
@@ -490,7 +490,7 @@ void ScrapeLoop::FailParse(Target* t, ErrorCode ec) {
                 fmt::format("the header of the answer is larger than {} bytes",
                             context_.options.max_header_bytes));
   }
-  Fail(t, Failure::kOther, fmt::format("the answer is not valid HTTP/1.1: {}", ec.message()));
+  Fail(t, Failure::kAnswered, fmt::format("the answer is not valid HTTP/1.1: {}", ec.message()));
 }
 
 void ScrapeLoop::OnAnswer(Target* t) {
@@ -507,16 +507,18 @@ void ScrapeLoop::OnAnswer(Target* t) {
                             Printable(header("location"))));
   }
   if (status != 200) {
-    return Fail(t, Failure::kOther,
+    // These three are what proxies say of a host that does not answer them.
+    const bool own = status != 502 && status != 503 && status != 504;
+    return Fail(t, own ? Failure::kAnswered : Failure::kOther,
                 fmt::format("HTTP status {} {}{}", status, ReasonPhrase(status),
                             status == 404 ? "; is the path right?" : ""));
   }
   const std::string_view type = header("content-type");
   if (const std::string kind = LowerCase(type.substr(0, type.find(';'))); kind == "text/html") {
-    return Fail(t, Failure::kOther,
+    return Fail(t, Failure::kAnswered,
                 "the answer is a web page (text/html), not metrics; is the path right?");
   } else if (kind == "application/vnd.google.protobuf") {
-    return Fail(t, Failure::kOther, "the answer is protobuf, although text was asked for");
+    return Fail(t, Failure::kAnswered, "the answer is protobuf, although text was asked for");
   }
   const std::string encoding = LowerCase(header("content-encoding"));
   if (encoding.empty() || encoding == "identity") return Succeed(t, p.body.View(), p.body.bytes());
@@ -542,6 +544,7 @@ void ScrapeLoop::Succeed(Target* t, std::string_view body, size_t bytes) {
   t->record->UpdateHealth([&](TargetHealth* h) {
     h->state = TargetState::kUp;
     h->last_scrape = h->last_success = f.started_wall;
+    h->answered_at = 0;
     h->last_duration_ms = static_cast<double>(took) / kMicrosPerMilli;
     h->last_bytes = bytes;
     h->scrapes++;
@@ -572,6 +575,7 @@ void ScrapeLoop::Fail(Target* t, Failure kind, std::string_view why) {
     h->failures++;
     h->timeouts += kind == Failure::kTimeout;
     h->oversized += kind == Failure::kOversized;
+    if (kind == Failure::kAnswered) h->answered_at = f.started_wall;
     h->consecutive_failures = t->failures;
     h->last_error = h->last_failure = Printable(why);
     h->last_failure_at = f.started_wall;

@@ -52,6 +52,10 @@ class TargetRecord {
   std::shared_ptr<const ScrapeTarget> info() const;
   void SetInfo(ScrapeTarget info);
   TargetHealth health() const;
+  Micros answered_at() const {
+    const MutexLock lock(mutex_);
+    return health_.answered_at;
+  }
   template <typename F>
   void UpdateHealth(F update) {
     const MutexLock lock(mutex_);
@@ -100,7 +104,7 @@ class ScrapeLoop {
     uint32_t index;
     uint64_t attempt;
   };
-  enum class Failure { kOther, kTimeout, kOversized };
+  enum class Failure { kOther, kTimeout, kOversized, kAnswered };  // the last: the host, something
 
   void Post(std::function<void()> task);
   void Run(std::stop_token stop);

@@ -117,6 +117,19 @@ class ScraperImpl final : public Scraper {
     return out;
   }
 
+  std::vector<std::pair<std::string, Micros>> Answering() const override {
+    std::vector<std::shared_ptr<TargetRecord>> list;
+    {
+      const MutexLock lock(mutex_);
+      list = list_;
+    }
+    std::vector<std::pair<std::string, Micros>> out;
+    for (const auto& record : list)
+      if (const Micros at = record->answered_at(); at != 0)
+        out.emplace_back(record->info()->node, at);
+    return out;
+  }
+
   ScraperStats stats() const override {
     ScraperStats s;
     {

@@ -45,6 +45,9 @@ struct TargetHealth {
   // Error of the newest failed attempt; kept when later ones work, to be explained still.
   std::string last_failure;
   Micros last_failure_at = 0;
+  // The newest failed attempt in which the host answered all the same: it refused the connection,
+  // or said what is no exposition. 0 = none since the last attempt that worked.
+  Micros answered_at = 0;
 };
 
 struct ScraperOptions {
@@ -96,6 +99,8 @@ class Scraper {
   // scraped once. Warns when the limit of open files is below the number of targets.
   virtual void SetTargets(std::vector<ScrapeTarget> targets) = 0;
   virtual std::vector<TargetHealth> Health() const = 0;  // in the order of the list
+  // Of targets whose attempts fail: TargetHealth::answered_at where that is known, by node.
+  virtual std::vector<std::pair<std::string, Micros>> Answering() const = 0;
   virtual ScraperStats stats() const = 0;
   // Node name and URL of a target index; empty when gone.
   virtual ScrapeTarget Target(uint32_t target) const = 0;

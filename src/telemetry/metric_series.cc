@@ -56,8 +56,12 @@ void SeriesLabels::Clear() {
   labels.clear();
 }
 
+bool IsPlainName(std::string_view name) {
+  return !name.empty() && MetricNameLength(name) == name.size();
+}
+
 void AppendSeries(const SeriesLabels& series, std::string* out) {
-  const bool plain = !series.name.empty() && MetricNameLength(series.name) == series.name.size();
+  const bool plain = IsPlainName(series.name);
   char separator = '{';
   if (plain) {
     out->append(series.name);

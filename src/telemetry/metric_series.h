@@ -35,6 +35,8 @@ struct MetricSeries : SeriesLabels {
   std::vector<MetricPoint> points;
 };
 
+// Whether a metric's name needs no quotes.
+bool IsPlainName(std::string_view name);
 // "name{a=\"b\"}", names in quotes where they are no plain words (Prometheus 3), values escaped.
 void AppendSeries(const SeriesLabels& series, std::string* out);
 // "0.5", "12": reads as the same double.

@@ -5,12 +5,15 @@
 
 #include <cmath>
 #include <memory>
+#include <set>
+#include <string>
 
 #include "live_fleet.h"
 
 namespace flopwatch::alerts {
 namespace {
 
+using ::testing::Contains;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
@@ -389,12 +392,68 @@ TEST(Look, ASilentNodeIsOneAlert) {
   fleet.Go(30 * kMinute);
   for (int k = 4; k < 8; ++k) fleet[k].silent = true;
   fleet.Go(10 * kMinute);
-  EXPECT_THAT(fleet.Firing(), ::testing::Contains(HasSubstr("node_silent: nothing is heard of "
-                                                            "node n1 for 600 s")));
+  EXPECT_THAT(fleet.Firing(), Contains(HasSubstr("node_silent: nothing is heard of "
+                                                 "node n1 for 600 s")));
   for (const Transition& t : fleet.engine().outbox()) EXPECT_EQ(t.alert.rule, "node_silent");
   fleet.All({});
   fleet.Go(10 * kMinute);
   EXPECT_THAT(fleet.Firing(), IsEmpty());
+}
+
+// "rule node" of what was told.
+std::set<std::string> Told(LiveFleet& fleet) {
+  std::set<std::string> out;
+  for (const Transition& t : fleet.engine().outbox())
+    out.insert(t.alert.rule + " " + t.alert.subject.nodes.front());
+  return out;
+}
+
+// A job makes no progress without one of its nodes: where it does, the node is up.
+TEST(Look, AnExporterIsLostWhereItsJobGoesOn) {
+  LiveFleet fleet(3, 4);
+  fleet.says = Says{};
+  fleet.Go(30 * kMinute);
+  for (int k = 4; k < 8; ++k) fleet[k].silent = true;
+  fleet.Go(10 * kMinute);
+  EXPECT_THAT(fleet.Firing(), Contains(HasSubstr("exporter_lost: the exporter of node n1 has said "
+                                                 "nothing for 600 s; the node is up")));
+  // What was known of the node stays, also when nothing more is heard of its job.
+  fleet.says.reset();
+  fleet.Go(10 * kMinute);
+  EXPECT_THAT(Told(fleet), ElementsAre("exporter_lost n1"));
+  fleet.All({});
+  fleet.Go(10 * kMinute);
+  EXPECT_THAT(fleet.Firing(), IsEmpty());
+  EXPECT_EQ(fleet.Ever()["exporter_lost"], 1);
+}
+
+TEST(Look, ANodeWhoseJobStopsWithItIsSilent) {
+  LiveFleet fleet(3, 4);
+  fleet.says = Says{};
+  fleet.Go(30 * kMinute);
+  for (int k = 4; k < 8; ++k) fleet[k].silent = true;
+  fleet.says->steps = 0;
+  fleet.Go(5 * kMinute);
+  EXPECT_THAT(Told(fleet), ElementsAre("node_silent n1"));
+}
+
+TEST(Look, AnExporterIsLostWhoseHostRefusesTheConnection) {
+  LiveFleet fleet(3, 4);
+  Micros answered = 0;
+  fleet.look().SetAnswers([&] { return Look::Answers{{"n1", answered}}; });
+  fleet.Go(30 * kMinute);
+  answered = fleet.now();  // of a time before it fell silent
+  for (int k = 4; k < 12; ++k) fleet[k].silent = true;
+  fleet.Go(5 * kMinute);
+  EXPECT_THAT(Told(fleet), ElementsAre("node_silent n1", "node_silent n2"));
+  fleet.All({});
+  fleet.Go(10 * kMinute);
+  for (int k = 4; k < 12; ++k) fleet[k].silent = true;
+  fleet.Go(75);
+  answered = fleet.now();
+  fleet.Go(5 * kMinute);
+  EXPECT_THAT(Told(fleet), ElementsAre("exporter_lost n1", "node_silent n1", "node_silent n2"));
+  EXPECT_EQ(fleet.Ever()["node_silent"], 3) << "once for n1, twice for n2";
 }
 
 TEST(Look, AGpuThatFallsOffTheBus) {

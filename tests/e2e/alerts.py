@@ -71,6 +71,9 @@ DECOYS = {kind: OF_TRAINING for kind in ["restart"] + CHANGES} | {
           "xid_old": {"gpu_xid_hardware", "gpu_xid_application"},
           "row_remap_old": {"gpu_row_remap", "gpu_row_remap_pending", "gpu_row_remap_failed"},
           "loss_once": {"job_loss_not_finite", "job_loss_spike", "job_grad_norm"}}
+# Nodes of which nothing is heard: one that is down; one whose exporter alone is away, of which
+# nobody can know that; and one whose job goes on and says so.
+SILENT = ["node_silent", "exporter_silent", "exporter_lost"]
 # A drop, as a job that reports says it of itself.
 REPORTED_DROPS = ["drop_tokens", "drop_mfu"]
 REGRESSIONS = ["regression_tensor", "regression_clock", "regression_memory", "regression_network"]
@@ -97,6 +100,7 @@ RULE_OF = {
     "idle_no_process": "gpu_idle_held", "idle_no_work": "gpu_idle_held",
     "idle_after_last_output": "gpu_idle_held", "idle_unused_gpu": "gpu_idle_held",
     "hang": "job_hung", "throttle": "gpu_thermal_throttle", "node_silent": "node_silent",
+    "exporter_silent": "node_silent", "exporter_lost": "exporter_lost",
     "xid_application": "gpu_xid_application", "xid_memory": "gpu_xid_hardware",
     "xid_link": "gpu_xid_hardware", "xid_bus": "gpu_xid_hardware", "xid_gsp": "gpu_xid_hardware",
     "row_remap": "gpu_row_remap", "row_remap_failed": "gpu_row_remap_failed",
@@ -136,7 +140,8 @@ TRUE_OF = {
     "gpu_idle_held": set(IDLE) | {"idle_gpus", "idle"},
     "job_mfu_divergence": {"miscount", "overstated"},
     "job_ofu_below_history": WORSE | {"regressed", "clock_stuck"},
-    "node_silent": {"node_silent", "node_down", "gpu_swap"},
+    "node_silent": {*SILENT, "node_down", "gpu_swap"},
+    "exporter_lost": {"exporter_silent", "exporter_lost"},
     "gpu_silent": {"gpu_swap"},
     "gpu_xid_hardware": {"xid_drain", "xid_memory", "xid_link", "xid_bus", "xid_gsp"} |
                         set(ANY_XID),
@@ -196,10 +201,12 @@ def ask(data, query):
 def silences(data):
     """Of nodes, from the samples: longer than two minutes without any."""
     gaps = ask(data,
-               "SELECT node, epoch(before) AS begin, epoch(ts) AS \"end\" FROM (SELECT node, ts, "
-               "lag(ts) OVER (PARTITION BY node ORDER BY ts) AS before FROM (SELECT DISTINCT node, "
-               "ts FROM samples)) WHERE ts - before > INTERVAL 120 SECOND")
-    return gaps, ask(data, "SELECT node, epoch(max(ts)) AS begin FROM samples GROUP BY node")
+               "SELECT node, epoch(before) AS begin, epoch(ts) AS \"end\", held AS job FROM (SELECT "
+               "node, ts, lag(ts) OVER of_node AS before, lag(job) OVER of_node AS held FROM "
+               "(SELECT node, ts, any_value(job) AS job FROM samples GROUP BY 1, 2) WINDOW of_node "
+               "AS (PARTITION BY node ORDER BY ts)) WHERE ts - before > INTERVAL 120 SECOND")
+    return gaps, ask(data, "SELECT node, epoch(max(ts)) AS begin, arg_max(job, ts) AS job FROM "
+                     "samples GROUP BY node")
 
 
 class Truth:
@@ -216,7 +223,18 @@ class Truth:
             data, "SELECT split_part(node, '-', 1) AS cluster, median(span_s) AS every "
             "FROM samples GROUP BY 1")}
         gaps, last = silences(data)
-        named = lambda r, end: {"kind": "node_silent", "entity": r["node"], "node": r["node"],
+        down = [(e["node"], seconds(e["start"]), seconds(e["end"]) if e["end"] else self.end)
+                for e in truth["events"] if e["kind"] in ("node_down", "gpu_swap")]
+
+        def kind_of(r, end):
+            if any(node == r["node"] and begin < end + 120 and r["begin"] < over + 120
+                   for node, begin, over in down):
+                return "node_silent"
+            job = self.jobs.get(r["job"])
+            says = job and "application" in job and \
+                (not job["end"] or seconds(job["end"]) > r["begin"] + 5 * MINUTE)
+            return "exporter_lost" if says else "exporter_silent"
+        named = lambda r, end: {"kind": kind_of(r, end), "entity": r["node"], "node": r["node"],
                                 "start": at(r["begin"]), "end": at(end)}
         at = lambda s: datetime.fromtimestamp(s).astimezone().isoformat()
         for r in gaps:
@@ -285,7 +303,7 @@ class Truth:
 
     def silence_at(self, e):
         """Of the node of a board's event, as it happens: it is seen later, or never."""
-        return next((s for s in self.events if s.kind == "node_silent" and s.node == e.node and
+        return next((s for s in self.events if s.kind in SILENT and s.node == e.node and
                      s.begin < e.begin < s.end), None)
 
     def add_claims(self, truth):
@@ -377,7 +395,7 @@ def in_reach(e, rule, truth):
     lasts = e.end - e.begin - truth.pause(e, e.begin, e.end)
     if e.kind != "counter_lie" and truth.lied_about(e):
         return False
-    if e.kind == "node_silent":
+    if e.kind in SILENT:
         return lasts >= 120 + length(rule.get("for", "")) + 2 * truth.interval(e) + ROUND
     least = length(rule.get("for", "")) + 2 * INTERVAL
     job = truth.jobs.get(e.job)
@@ -445,7 +463,7 @@ def latest(e, rule, truth):
         over = WINDOW if e.kind in DROPS + STRAGGLERS + \
             ["hung", "hang", "idle_barrier", "fleet_drop"] else 0
     news = 20 * MINUTE if e.kind in ("straggler_link", "straggler_stall") else 0
-    silent = 120 if e.kind == "node_silent" else 0
+    silent = 120 if e.kind in SILENT else 0
     return e.begin + length(rule.get("for", "")) + over + news + silent + late + \
         2 * truth.interval(e) + ROUND
 
@@ -600,7 +618,8 @@ def judge_event(e, known, truth, alerts, said, table, where):
         return
     rule = known[name]
     row["reach"] += 1
-    mine = [a for a in alerts if a.rule == name and a.of(e) and a.at_time_of(e, 0) and
+    names = {name} | ({"exporter_lost"} if e.kind == "exporter_silent" else set())
+    mine = [a for a in alerts if a.rule in names and a.of(e) and a.at_time_of(e, 0) and
             (e.kind not in OF_A_JOB or e.job in a.jobs)]
     # Another rule that stood before it has told the same people of the same subject.
     instead = [a for a in said if a.of(e) and a.at_time_of(e, 0) and

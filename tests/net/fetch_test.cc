@@ -1,6 +1,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <chrono>
 #include "net/http.h"
 #include "raw_socket.h"
 
@@ -37,6 +38,24 @@ TEST(Fetch, ReadsLengthChunksAndUntilTheEnd) {
     EXPECT_EQ(r->status, 200);
     EXPECT_EQ(r->body, "hello");
   }
+}
+
+TEST(Fetch, GathersAnAnswerThatComesInSmallPieces) {
+  std::string body, chunk(300, 'x');
+  RawServer server([&](RawSocket& s) {
+    s.ReadHeader();
+    s.Send("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+    for (int k = 0; k < 500; ++k) {
+      chunk[0] = static_cast<char>('a' + k % 26);
+      body += chunk;
+      s.Send("12c\r\n" + chunk + "\r\n");
+      if (k % 10 == 0) std::this_thread::sleep_for(std::chrono::microseconds(300));
+    }
+    s.Send("0\r\n\r\n");
+  });
+  const auto r = Fetch(LocalUrl(server.port()));
+  ASSERT_TRUE(r.ok()) << r.status();
+  EXPECT_EQ(r->body, body);
 }
 
 TEST(Fetch, FollowsRedirectsButNotForEver) {

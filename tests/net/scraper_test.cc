@@ -23,7 +23,10 @@ namespace flopwatch::net {
 namespace {
 
 using ::testing::ElementsAre;
+using ::testing::Ge;
 using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::Pair;
 using testing_net::AsSent;
 using testing_net::RawServer;
 using testing_net::RawSocket;
@@ -412,6 +415,9 @@ TEST(Scraper, SaysThatNothingListensAndBacksOff) {
   // the next, and five at each after that.
   EXPECT_GE(h.skipped, 1u + 2u + 3 * 5u);
   EXPECT_EQ(scraper->stats().failures, h.failures);
+  // The host is up, or nobody would have refused.
+  EXPECT_GE(h.answered_at, h.last_failure_at - kMicrosPerSecond);
+  EXPECT_THAT(scraper->Answering(), ElementsAre(Pair("127.0.0.1", Ge(h.answered_at))));
 }
 
 TEST(Scraper, RecoversAfterFailures) {
@@ -429,6 +435,7 @@ TEST(Scraper, RecoversAfterFailures) {
   scraper->SetTargets({{url, "", {}}});
   WaitForHealth(*scraper, url,
                 [](const TargetHealth& t) { return t.state == TargetState::kBackOff; });
+  EXPECT_THAT(scraper->Answering(), IsEmpty()) << "503 may be a proxy's word";
   healthy = true;
   const TargetHealth h = WaitForHealth(
       *scraper, url, [](const TargetHealth& t) { return t.state == TargetState::kUp; });
