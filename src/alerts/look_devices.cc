@@ -100,12 +100,13 @@ class DeviceLook::Cells {
   size_t row_ = 0;
 };
 
-void DeviceLook::Growth::See(int64_t value) {
+void DeviceLook::Growth::See(int64_t value, double share) {
   if (value < 0) return;
   constexpr int64_t kMost = kNotSaid - 1;
   const auto said = static_cast<uint32_t>(value % kNotSaid);
   if (total != kNotSaid && said > total)
-    now = static_cast<uint32_t>(std::min(int64_t{now} + (said - total), kMost));
+    now = static_cast<uint32_t>(
+        std::min(now + std::ceil(share * (said - total)), static_cast<double>(kMost)));
   total = said;  // one that went back was reset
 }
 
@@ -510,8 +511,8 @@ void DeviceLook::SetTroubles(const GpuNow& gpu, Micros now, Board* of, const Cel
     const bool is_new = board.xid_at != 0 && now - board.xid_at < kNews;
     out.Set(Quantity::kGpuXidNew, is_new ? t.xid : 0);
   }
-  const auto grown = [&](Growth* growth, int64_t total, Quantity q) {
-    growth->See(total);
+  const auto grown = [&](Growth* growth, int64_t total, Quantity q, double share = 1) {
+    growth->See(total, share);
     const double sum = static_cast<double>(growth->now) + growth->before;
     out.Set(q, growth->total == Growth::kNotSaid ? kNotKnown : sum);
   };
@@ -519,8 +520,12 @@ void DeviceLook::SetTroubles(const GpuNow& gpu, Micros now, Board* of, const Cel
   grown(&board.remaps, t.row_remaps, Quantity::kGpuRowRemaps);
   out.Set(Quantity::kGpuRowRemapPending, told(t.row_remap_pending));
   out.Set(Quantity::kGpuRowRemapFailed, told(t.row_remap_failed));
-  grown(&board.nvlink, t.nvlink_errors, Quantity::kGpuNvlinkErrors);
-  grown(&board.replays, t.pcie_replays, Quantity::kGpuPcieReplays);
+  // What is judged by its rate is of all the time since the row before, in which nobody looked; of
+  // double errors and remaps each one counts, whenever it came.
+  const Micros since = board.row_at == 0 ? 0 : gpu.ts - board.row_at;
+  const double share = since > kNews ? static_cast<double>(kNews) / static_cast<double>(since) : 1;
+  grown(&board.nvlink, t.nvlink_errors, Quantity::kGpuNvlinkErrors, share);
+  grown(&board.replays, t.pcie_replays, Quantity::kGpuPcieReplays, share);
 }
 
 // --- over a restart ---

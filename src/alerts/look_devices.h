@@ -84,7 +84,8 @@ class DeviceLook {
     static constexpr uint32_t kNotSaid = ~uint32_t{0};
     uint32_t total = kNotSaid;  // what was said last, modulo kNotSaid: once round looks as a reset
     uint32_t now = 0, before = 0;
-    void See(int64_t value);
+    // `share`: of what it grew by, that which counts as of now.
+    void See(int64_t value, double share);
   };
   // Two lines of a cache: all of them are read and written in every round.
   struct alignas(64) Board {

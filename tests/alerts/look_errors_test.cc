@@ -139,6 +139,24 @@ TEST(LookAtErrors, ErrorsAreWhatCame) {
   EXPECT_THAT(fleet.Firing(), IsEmpty());
 }
 
+// Nobody knows when they came: by their rate an hour's retries are not those of the last minutes.
+TEST(LookAtErrors, ErrorsOfASilenceCountByItsLength) {
+  for (const double errors : {200., 5000.}) {
+    LiveFleet fleet(1, 4);
+    fleet.Go(10 * kMinute);
+    Shown silent;
+    silent.silent = true;
+    fleet.All(silent);
+    fleet.Go(kHour);
+    fleet.All({});
+    fleet[1].nvlink = errors;
+    fleet[2].ecc = 1;  // of these each one is news
+    fleet.Go(kMinute);
+    EXPECT_EQ(fleet.Ever()["gpu_nvlink_errors"], errors > 1000 ? 1 : 0);
+    EXPECT_EQ(fleet.Ever()["gpu_ecc"], 1);
+  }
+}
+
 TEST(LookAtErrors, RowsThatAreRemapped) {
   LiveFleet fleet(2, 4);
   for (int k = 0; k < 4; ++k) fleet[k].remapped = 2;

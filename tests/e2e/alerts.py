@@ -201,10 +201,11 @@ def ask(data, query):
 def silences(data):
     """Of nodes, from the samples: longer than two minutes without any."""
     gaps = ask(data,
-               "SELECT node, epoch(before) AS begin, epoch(ts) AS \"end\", held AS job FROM (SELECT "
-               "node, ts, lag(ts) OVER of_node AS before, lag(job) OVER of_node AS held FROM "
-               "(SELECT node, ts, any_value(job) AS job FROM samples GROUP BY 1, 2) WINDOW of_node "
-               "AS (PARTITION BY node ORDER BY ts)) WHERE ts - before > INTERVAL 120 SECOND")
+               "SELECT node, epoch(before) AS begin, epoch(ts) AS \"end\", held AS job FROM "
+               "(SELECT node, ts, lag(ts) OVER of_node AS before, lag(job) OVER of_node AS held "
+               "FROM (SELECT node, ts, any_value(job) AS job FROM samples GROUP BY 1, 2) WINDOW "
+               "of_node AS (PARTITION BY node ORDER BY ts)) WHERE ts - before > INTERVAL 120 "
+               "SECOND")
     return gaps, ask(data, "SELECT node, epoch(max(ts)) AS begin, arg_max(job, ts) AS job FROM "
                      "samples GROUP BY node")
 
