@@ -3,6 +3,7 @@
 
 #include "api/answers.h"
 #include "api/routes.h"
+#include "fleet/stragglers/words.h"
 #include "query/stragglers.h"
 
 namespace flopwatch::api {
@@ -29,7 +30,7 @@ void WriteStraggler(JsonWriter& json, const query::StragglerRow& row) {
   json.Key("evidence").BeginArray();
   for (const fleet::StragglerEvidence& e : s.evidence) {
     json.BeginObject().Field("measure", e.measure).Field("value", e.value);
-    json.Field("peers", e.peers).EndObject();
+    json.Field("peers", e.peers).Field("text", fleet::EvidenceText(e)).EndObject();
   }
   json.EndArray();
   json.Field("seen_in_jobs", row.seen_in_jobs).Field("node_seen_in_jobs", row.node_seen_in_jobs);

@@ -13,6 +13,7 @@
 
 #include "fleet/stragglers/find.h"
 #include "fleet/stragglers/robust.h"
+#include "fleet/stragglers/words.h"
 
 namespace flopwatch::fleet {
 namespace {
@@ -342,6 +343,18 @@ TEST(RobustTest, SomeFarPointsMoveNothing) {
   EXPECT_LT(RobustSd(x), 1.2);
   EXPECT_NEAR(NormalBelow(1.96), .975, 1e-4);  // any table
   EXPECT_NEAR(NormalDensity(0, 1), .398942, 1e-6);
+}
+
+TEST(StragglerWords, AreFiguresWithUnits) {
+  const auto text = [](std::string_view measure, double value, std::optional<double> peers) {
+    return EvidenceText({.measure = measure, .value = value, .peers = peers});
+  };
+  EXPECT_EQ(text("sm_clock_mhz", 1722.4, 2062), "clock 1,722 MHz (others 2,062 MHz)");
+  EXPECT_EQ(text("tensor_active", .412, .334), "tensor 41.2 % (others 33.4 %)");
+  EXPECT_EQ(text("nvlink_tx_bps", 12.34e9, 31e9), "NVLink out 12.3 GB/s (others 31 GB/s)");
+  EXPECT_EQ(text("pcie_rx_bps", 1.5e9, std::nullopt), "PCIe in 1.50 GB/s");
+  EXPECT_EQ(text("pcie_replays", 12345, 0), "PCIe replays 12,345 (others 0)");
+  EXPECT_EQ(text("a_new_one", 3, std::nullopt), "a_new_one 3");
 }
 
 }  // namespace

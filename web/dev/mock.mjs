@@ -381,7 +381,14 @@ function stragglers(window, empty) {
     deficit: 0.12,
     deficit_reason: null,
     confidence: 0.99,
-    evidence: [{ measure: 'sm_clock_mhz', value: 1210, peers: 1355 }],
+    evidence: [
+      {
+        measure: 'sm_clock_mhz',
+        value: 1210,
+        peers: 1355,
+        text: 'clock 1,210 MHz (others 1,355 MHz)',
+      },
+    ],
     seen_in_jobs: 3,
   };
   return {

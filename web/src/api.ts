@@ -305,7 +305,7 @@ export interface Straggler {
   deficit: number | null;
   deficit_reason: string | null;
   confidence: number;
-  evidence: { measure: string; value: number; peers: number | null }[];
+  evidence: { measure: string; value: number; peers: number | null; text: string }[];
   seen_in_jobs: number;
 }
 

@@ -29,7 +29,7 @@ void WriteRow(JsonWriter& json, const Json& row) {
   json.Key("evidence").BeginArray();
   for (const Json& e : row["evidence"].array()) {
     json.BeginObject().Field("measure", e["measure"].text()).Field("value", e["value"].number());
-    json.Field("peers", e["peers"].number()).EndObject();
+    json.Field("peers", e["peers"].number()).Field("text", e["text"].text()).EndObject();
   }
   json.EndArray().Field("seen_in_jobs", row["seen_in_jobs"].integer_or(0));
   json.Field("node_seen_in_jobs", row["node_seen_in_jobs"].integer_or(0));

@@ -2,8 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <cmath>
-
 #include "cli/views/columns.h"
 #include "cli/views/style.h"
 #include "cli/views/usage.h"
@@ -13,56 +11,9 @@ namespace {
 
 using enum ColumnFormat;
 
-struct MeasureWords {
-  std::string_view measure, title, unit;
-  bool percent = false;
-  double per = 1;  // what one unit is
-};
-constexpr MeasureWords kMeasures[] = {
-    {"sm_clock_mhz", "clock", " MHz"},
-    {"tensor_active", "tensor", "", true},
-    {"sm_active", "SM active", "", true},
-    {"gpu_util", "duty", "", true},
-    {"power_w", "power", " W"},
-    {"power_limit_w", "power limit", " W"},
-    {"gpu_temp_c", "", " °C"},
-    {"thermal_share", "held down by heat", "", true},
-    {"thermal_violation_share", "thermal violation", "", true},
-    {"power_cap_share", "held down by power", "", true},
-    {"power_violation_share", "power violation", "", true},
-    {"pcie_replays", "PCIe replays", ""},
-    {"ecc_sbe", "ECC errors", ""},
-    {"nvlink_errors", "NVLink errors", ""},
-    {"nvlink_replays", "NVLink replays", ""},
-    {"nvlink_recoveries", "NVLink recoveries", ""},
-    {"nvlink_tx_bps", "NVLink out", " GB/s", false, 1e9},
-    {"pcie_tx_bps", "PCIe out", " GB/s", false, 1e9},
-    {"pcie_rx_bps", "PCIe in", " GB/s", false, 1e9},
-};
-
-std::string ValueText(const MeasureWords& words, double v) {
-  if (words.percent) return Percent(v);
-  v /= words.per;
-  return fmt::format(
-      "{}{}",
-      std::abs(v) < 10 && v != std::round(v) ? fmt::format("{:.2f}", v) : Count(std::round(v)),
-      words.unit);
-}
-
 std::string EvidenceText(const Json& evidence) {
   std::string out;
-  for (const Json& e : evidence.array()) {
-    const std::string measure = e["measure"].text();
-    MeasureWords words{measure, measure, ""};
-    for (const MeasureWords& known : kMeasures)
-      if (known.measure == words.measure) words = known;
-    const auto value = e["value"].number(), peers = e["peers"].number();
-    if (!value || words.measure.empty()) continue;
-    if (!out.empty()) out += ", ";
-    if (!words.title.empty()) out += fmt::format("{} ", words.title);
-    out += ValueText(words, *value);
-    if (peers) out += fmt::format(" (peers {})", ValueText(words, *peers));
-  }
+  for (const Json& e : evidence.array()) out += (out.empty() ? "" : ", ") + e["text"].text();
   return out;
 }
 

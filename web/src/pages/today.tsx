@@ -4,7 +4,6 @@ import { Actions } from '../advice';
 import { Advice, apiUrl, Idle, IdleRow, Straggler, Stragglers } from '../api';
 import { count, gpuHours, money, percent, shortUuid } from '../format';
 import { useApi } from '../live';
-import { measured } from '../measures';
 import { gpuPath, jobPath, link, route, windowOf } from '../route';
 import { CsvButton, Empty, Section, Table, TableColumn, Value, Waiting, When } from '../ui';
 import { WindowNote } from '../usage';
@@ -119,7 +118,7 @@ const stragglerColumns: TableColumn<Straggler>[] = [
     name: 'What the counters show',
     text: true,
     wrap: true,
-    show: (r) => r.evidence.map(measured).join(', '),
+    show: (r) => r.evidence.map((e) => e.text).join(', '),
   },
 ];
 
