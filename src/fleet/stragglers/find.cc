@@ -50,9 +50,7 @@ class Finder {
       Weigh(j);
       out_.jobs.push_back(estimates_[j].verdict);
     }
-    std::vector<bool> held(jobs_.size(), false);
-    for (const Candidate& c : candidates_) held[c.job] = held[c.job] || c.innocent < 0.5;
-    for (Suspect& s : SuspectsAtFullClock(jobs_, estimates_, held, limits_.by_errors)) {
+    for (Suspect& s : SuspectsAtFullClock(jobs_, estimates_, limits_.by_errors)) {
       if (s.slower > 0) s.straggler.deficit = std::expm1(s.slower);
       candidates_.push_back({s.job, s.rank, s.innocent, s.slower, std::move(s.straggler)});
     }

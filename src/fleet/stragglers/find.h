@@ -93,7 +93,7 @@ struct StragglerLimits {
   // ... or a less certain one while at most this share of all names is expected to be wrong.
   double false_names = 0.005;
   // The same of names at a normal clock, among these.
-  double false_soft_names = 0.01;
+  double false_soft_names = 0.02;
   // Whether stalls and bad links are sought: errors come in bursts, of which a short time shows too
   // many.
   bool by_errors = true;

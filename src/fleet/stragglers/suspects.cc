@@ -14,6 +14,7 @@ namespace {
 
 // Spreads (sd) below which GPUs that do the same are not told apart.
 constexpr Traits kLeastSd = {0.015, 0.004, 0.004, 0.02, 0.03};
+constexpr double kOfFew = 1.1;  // from medians of few each deviation is a little small
 
 // A retry takes far less than a second: for so few errors an hour nobody waits.
 constexpr double kLeastHarmfulRate = 20;
@@ -43,11 +44,10 @@ constexpr double kLeastShare = 0.005;                    // of GPUs that show so
 // One GPU in so many holds its job back that way, before the fleet was looked at; and at most.
 constexpr double kUsualShare = 0.003, kMostShare = 0.03, kFirstShare = 0.02;
 constexpr int kRounds = 12;
-// Where something else holds the job back already.
-constexpr double kSecond = 0.2;
 // Power of a GPU that is waited for above that of those who wait; and what its links carry of what
 // theirs do.
 constexpr double kLeastMore = 0.005, kMostMore = 0.25;
+constexpr double kOthersSlow = 0.03;
 const double kLeastCarried = std::log(0.1), kMostCarried = std::log(0.7);
 constexpr double kCarriesLess = 0.6;  // of those with bad links
 constexpr double kOddReading = 1e-3;  // of GPUs with nothing wrong show anything at all
@@ -60,10 +60,10 @@ constexpr double kOddPcie = 0.02;
 // (the first and the last stage of a pipeline carry less). So often by chance: an assumption.
 constexpr double kOddInstead = 1e-7;
 const double kOthersCarry = std::log(.75);
-// How seldom harmless errors are so many; in jobs large enough that what their slowest GPU is by
-// itself is more than what a GPU with errors may lack.
-constexpr double kHarmless = 3e-6;
-constexpr size_t kManyRanks = 8;
+constexpr double kHarmless = 3e-6;  // how seldom harmless errors are so many
+// GPUs of a job differ in power by what its work is, too: their own spread counts with that of the
+// fleet, which stands for so many of them.
+constexpr double kFleetsPart = 2;
 constexpr double kLeastHostSlower = 0.012;
 constexpr double kShrunk = 0.8;  // what of a difference between two GPUs' clocks is not chance
 
@@ -148,9 +148,8 @@ class Background {
 
 class SuspectFinder {
  public:
-  SuspectFinder(std::span<const StragglerJob> jobs, std::span<const JobEstimate> estimates,
-                const std::vector<bool>& held)
-      : jobs_(jobs), estimates_(estimates), held_(held) {}
+  SuspectFinder(std::span<const StragglerJob> jobs, std::span<const JobEstimate> estimates)
+      : jobs_(jobs), estimates_(estimates) {}
 
   std::vector<Suspect> Find(bool by_errors) && {
     for (size_t j = 0; j < jobs_.size(); ++j) Read(j);
@@ -197,8 +196,17 @@ class SuspectFinder {
       std::vector<double> away;
       for (const RankTraits& r : ranks_)
         if (!std::isnan(r.trait[t])) away.push_back(r.trait[t]);
-      // From medians of few each deviation is a little small.
-      sd_[t] = std::max(kLeastSd[t], 1.1 * RobustSd(away));
+      sd_[t] = std::max(kLeastSd[t], kOfFew * RobustSd(away));
+    }
+    std::vector<std::vector<double>> of_job(jobs_.size());
+    for (const RankTraits& r : ranks_)
+      if (!std::isnan(r.trait[kPower])) of_job[r.job].push_back(r.trait[kPower]);
+    for (std::vector<double>& away : of_job) {
+      const auto n = static_cast<double>(away.size());
+      const double own = away.size() < kFewRanks ? sd_[kPower] : kOfFew * RobustSd(away);
+      power_sd_.push_back(std::max(
+          kLeastSd[kPower], std::sqrt((n * own * own + kFleetsPart * sd_[kPower] * sd_[kPower]) /
+                                      (n + kFleetsPart))));
     }
   }
 
@@ -215,7 +223,7 @@ class SuspectFinder {
   // `own`: the part of the background that the rank itself is.
   Likelihoods LikelihoodsOf(const RankTraits& r, double own) const {
     Likelihoods l;
-    AddPower(r.trait[kPower], &l);
+    AddPower(r, &l);
     AddLinks(r, &l);
     for (size_t e = 0; e < kErrorKinds; ++e) {
       const double rate = r.rate[e];
@@ -223,8 +231,7 @@ class SuspectFinder {
       const double share = background_[e].Share(rate > 0 ? own : 0);
       if (rate > 0) {
         double usual = share * background_[e].Density(rate, own);
-        if (rate >= kErrors[e].harmful && jobs_[r.job].ranks.size() >= kManyRanks)
-          usual = std::min(usual, kHarmless);
+        if (rate >= kErrors[e].harmful) usual = std::min(usual, kHarmless);
         l.nothing *= usual;
         // Its own errors, or those that it would have anyhow.
         const double from_it = rate >= kErrors[e].harmless ? 1 / kRateDecades : 0;
@@ -239,12 +246,16 @@ class SuspectFinder {
     return l;
   }
 
-  void AddPower(double more, Likelihoods* l) const {
-    if (std::isnan(more)) return;
-    const double usual = UsualDensity(more, sd_[kPower]);
+  void AddPower(const RankTraits& r, Likelihoods* l) const {
+    const double more = r.trait[kPower], sd = power_sd_[r.job];
+    // Beside others whose clock is low any GPU draws more.
+    const bool others_slow =
+        estimates_[r.job].ranks[r.rank].slower - slower_middle_[r.job] < -kOthersSlow;
+    if (std::isnan(more) || others_slow) return;
+    const double usual = UsualDensity(more, sd);
     l->nothing *= usual;
     l->link *= usual;
-    l->stall *= BetweenDensity(more, kLeastMore, kMostMore, sd_[kPower]) + 1e-6;
+    l->stall *= BetweenDensity(more, kLeastMore, kMostMore, sd) + 1e-6;
   }
 
   // PCIe tells only together with the links.
@@ -288,8 +299,7 @@ class SuspectFinder {
       links = std::clamp(linked / n, kUsualShare / 3, kMostShare);
     }
     for (size_t i = 0; i < ranks_.size(); ++i) {
-      const double part = held_[ranks_[i].job] || late_[ranks_[i].job] ? kSecond : 1;
-      const double stall = part * stalls * all[i].stall, link = part * links * all[i].link,
+      const double stall = stalls * all[i].stall, link = links * all[i].link,
                    nothing = (1 - stalls - links) * all[i].nothing;
       if (!(stall + link > nothing)) continue;
       AddGpu(ranks_[i], stall >= link, nothing / (stall + link + nothing));
@@ -317,7 +327,6 @@ class SuspectFinder {
 
   // Hosts whose GPUs idle while those of the others spin.
   void FindLateHosts() {
-    late_.assign(jobs_.size(), false);
     slower_middle_.assign(jobs_.size(), 0);
     for (size_t j = 0; j < jobs_.size(); ++j) {
       std::vector<double> slower;
@@ -353,7 +362,6 @@ class SuspectFinder {
       s.innocent = InnocentOf(slower, std::hypot(sd_[kDuty] / n, edge), sd_[kDuty]);
       s.straggler.kind = StragglerKind::kHost;
       s.straggler.whole_host = ranks.size() > 1;
-      late_[key.first] = late_[key.first] || s.innocent < 0.5;
       const Beside b(jobs_[s.job], estimates_[s.job], s.rank, Beside::Peer::kOtherHosts);
       b.Tell("gpu_util", MeanOfField(kWorkDuty), &s.straggler);
       b.Tell("sm_active", MeanOfField(kWorkSmActive), &s.straggler);
@@ -365,11 +373,10 @@ class SuspectFinder {
 
   std::span<const StragglerJob> jobs_;
   std::span<const JobEstimate> estimates_;
-  const std::vector<bool>& held_;
-  std::vector<bool> late_;
   std::vector<double> slower_middle_;  // of each job
   std::vector<RankTraits> ranks_;
   std::array<double, kTraits> sd_{};
+  std::vector<double> power_sd_;  // of each job
   std::array<Background, kErrorKinds> background_;
   std::vector<Suspect> out_;
 };
@@ -377,9 +384,8 @@ class SuspectFinder {
 }  // namespace
 
 std::vector<Suspect> SuspectsAtFullClock(std::span<const StragglerJob> jobs,
-                                         std::span<const JobEstimate> estimates,
-                                         const std::vector<bool>& held, bool by_errors) {
-  return SuspectFinder(jobs, estimates, held).Find(by_errors);
+                                         std::span<const JobEstimate> estimates, bool by_errors) {
+  return SuspectFinder(jobs, estimates).Find(by_errors);
 }
 
 }  // namespace flopwatch::fleet

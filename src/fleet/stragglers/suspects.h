@@ -26,10 +26,10 @@ struct Suspect {
   Straggler straggler;
 };
 
-// `held[j]`: something else holds job j back already. Without `by_errors` late hosts alone.
+// Without `by_errors` late hosts alone.
 std::vector<Suspect> SuspectsAtFullClock(std::span<const StragglerJob> jobs,
                                          std::span<const JobEstimate> estimates,
-                                         const std::vector<bool>& held, bool by_errors = true);
+                                         bool by_errors = true);
 
 // The probability that what was measured `x` slower (log), with an error of `sd`, is less than
 // kInnocent slower, where all but a few are the same but for `spread` (sd).
