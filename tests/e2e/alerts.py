@@ -74,6 +74,7 @@ DECOYS = {kind: OF_TRAINING for kind in ["restart"] + CHANGES} | {
 # Nodes of which nothing is heard: one that is down; one whose exporter alone is away, of which
 # nobody can know that; and one whose job goes on and says so.
 SILENT = ["node_silent", "exporter_silent", "exporter_lost"]
+HANGS = ["hung", "hang", "idle_barrier"]
 # A drop, as a job that reports says it of itself.
 REPORTED_DROPS = ["drop_tokens", "drop_mfu"]
 REGRESSIONS = ["regression_tensor", "regression_clock", "regression_memory", "regression_network"]
@@ -349,8 +350,14 @@ class Truth:
         return (rows[0]["n"] or 0) / max((e.end - e.begin) / 3600, .1)
 
     def lied_about(self, e):
-        """Whether counters of a GPU that it befell are wrong: no rule looks at them."""
-        return any(lie.gpus & e.gpus and lie.begin < e.end for lie in self.lies)
+        """Whether counters of a GPU that it befell are wrong: no rule looks at them. A job hangs
+        where all of its GPUs do."""
+        gpus = e.gpus
+        if self.lies and e.kind in HANGS:
+            gpus = {row["gpu"] for row in ask(
+                self.data, f"SELECT DISTINCT gpu FROM samples WHERE job = '{e.job}' AND ts BETWEEN "
+                f"to_timestamp({e.begin}) AND to_timestamp({e.end})")}
+        return any(lie.gpus & gpus and lie.begin < e.end for lie in self.lies)
 
     def works_again(self, e):
         """When the GPUs that it befell work again: before, nobody knows whether it is over."""
@@ -434,7 +441,7 @@ def in_reach(e, rule, truth):
     if e.kind in DROPS + REPORTED_DROPS:
         return (job["gpus"] >= 4 and e.size <= .7 and before >= 50 * MINUTE and
                 lasts >= least + WINDOW + (REPORTS if e.kind in REPORTED_DROPS else 0))
-    if e.kind in ("hung", "hang", "idle_barrier"):
+    if e.kind in HANGS:
         return lasts >= least + WINDOW and before >= 35 * MINUTE
     return lasts >= least
 
@@ -462,7 +469,7 @@ def latest(e, rule, truth):
         over = WINDOW + REPORTS  # the last full window, of reports that came
     else:
         over = WINDOW if e.kind in DROPS + STRAGGLERS + \
-            ["hung", "hang", "idle_barrier", "fleet_drop"] else 0
+            HANGS + ["fleet_drop"] else 0
     news = 20 * MINUTE if e.kind in ("straggler_link", "straggler_stall") else 0
     silent = 120 if e.kind in SILENT else 0
     return e.begin + length(rule.get("for", "")) + over + news + silent + late + \
