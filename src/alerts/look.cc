@@ -53,9 +53,7 @@ void Look::Take(Micros now, Round* round) {
   answers_.reset();
   devices_.TakeNodes(
       now,
-      [&](const std::string& node, absl::Span<const int32_t> sets) {
-        return HeardOf(node, sets, now);
-      },
+      [&](const std::string& node, absl::Span<const int32_t> sets) { return HeardOf(node, sets); },
       round);
   TakeJobs(now, round);
   TakeFleet(now, round);
@@ -64,7 +62,7 @@ void Look::Take(Micros now, Round* round) {
 
 // Of a silent node: what the jobs that hold its GPUs say of their progress, which they would not
 // make without it, and what its host answered to who asked for samples.
-Micros Look::HeardOf(const std::string& node, absl::Span<const int32_t> sets, Micros now) {
+Micros Look::HeardOf(const std::string& node, absl::Span<const int32_t> sets) {
   Micros heard = 0;
   if (ask_ && !answers_.has_value()) answers_ = ask_();
   if (answers_.has_value())
@@ -73,9 +71,7 @@ Micros Look::HeardOf(const std::string& node, absl::Span<const int32_t> sets, Mi
   for (const int32_t set : sets) {
     for (const int32_t job : memory_.jobs().SetMembers(set)) {
       if (!memory_.jobs().VisitJob(job, [&](const jobs::JobRecord& r) { key = r.key; })) continue;
-      const double age = reports_.Get(key, now).progress_s;
-      if (!std::isnan(age))
-        heard = std::max(heard, now - static_cast<Micros>(age * kMicrosPerSecond));
+      heard = std::max(heard, reports_.Progress(key));
     }
   }
   return heard;

@@ -106,7 +106,7 @@ class Look {
     bool shared = false;
   };
 
-  Micros HeardOf(const std::string& node, absl::Span<const int32_t> sets, Micros now);
+  Micros HeardOf(const std::string& node, absl::Span<const int32_t> sets);
   bool NameJob(int32_t id, JobNow* job);
   void StepBack(Micros now);
   void TakeJobs(Micros now, Round* round);

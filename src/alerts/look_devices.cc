@@ -292,12 +292,16 @@ void DeviceLook::FinishPeers(const QuantitySet& wanted) {
 // Once something is heard of it, it was its exporter that fell silent first, whatever came after.
 bool DeviceLook::IsAlive(size_t node, Micros now, HeardOf heard_of) {
   const Micros newest = node_now_[node].newest;
-  if (now - newest <= kHeardAfter) {
+  if (now - newest <= std::max(kHeardAfter, memory_.silent_after())) {  // who held it is known then
     if (!heard_.empty()) heard_.erase(node_keys_[node]);
     return false;
   }
-  Micros& heard = heard_[node_keys_[node]];
-  if (heard > newest + kHeardAfter) return true;
+  Heard& heard = heard_[node_keys_[node]];
+  // Something new: a clock that is ahead says of what came before that it is of now.
+  const auto alive = [&] {
+    return heard.last > std::max(heard.at_first, newest + kHeardAfter) && heard.at_first >= 0;
+  };
+  if (alive()) return true;
   absl::InlinedVector<int32_t, 8> sets;
   const auto index = static_cast<int32_t>(node);
   // What was in the samples before the last is of a job that may have ended.
@@ -305,8 +309,9 @@ bool DeviceLook::IsAlive(size_t node, Micros now, HeardOf heard_of) {
   for (auto at = std::ranges::lower_bound(silent_, index, {}, &SilentGpu::node);
        at != silent_.end() && at->node == index; ++at)
     if (last(*at) && (sets.empty() || sets.back() != at->job_set)) sets.push_back(at->job_set);
-  heard = std::max(heard, heard_of(nodes_[node], sets));
-  return heard > newest + kHeardAfter;
+  heard.last = std::max(heard.last, heard_of(nodes_[node], sets));
+  if (heard.at_first < 0) heard.at_first = heard.last;
+  return alive();
 }
 
 void DeviceLook::TakeNodes(Micros now, HeardOf heard_of, Round* round) {

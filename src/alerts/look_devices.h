@@ -26,8 +26,8 @@ inline constexpr Micros kEndedWith = 3 * kMicrosPerMinute;
 // One reading of a clock is off by 2 %; a mean over so long, at two a minute, by a third of that.
 inline constexpr Micros kSmoothed = 3 * kMicrosPerMinute;
 inline constexpr double kAtWork = 0.5;  // duty cycle from which a GPU is compared with its job's
-// A node is silent from here on; who is heard of so long after its newest sample was not it alone:
-// a report of a step, or of a clock that is ahead, may be later than what it tells of.
+// What is heard of a silent node counts from so long after its newest sample on: a report may be
+// later than the step that it tells of.
 inline constexpr Micros kHeardAfter = kMicrosPerMinute;
 inline constexpr size_t kFewestPeers = 3;  // for a median of a job's GPUs
 // A GPU whose duty cycle is not known runs something where its SMs are active for more than this.
@@ -158,8 +158,12 @@ class DeviceLook {
   absl::flat_hash_map<int32_t, double> one_of_max_clocks_;  // by model
   Micros growth_ = 0;                                       // the piece of kNews that growth is of
 
-  // When silent nodes were heard of by another way than their samples; by key.
-  absl::flat_hash_map<uint64_t, Micros> heard_;
+  // When silent nodes were heard of by another way than their samples: by the first round in which
+  // they were silent, and by the last. By key.
+  struct Heard {
+    Micros at_first = -1, last = 0;
+  };
+  absl::flat_hash_map<uint64_t, Heard> heard_;
 
   // Of the round.
   std::vector<NodeNow> node_now_;                   // as nodes_

@@ -138,6 +138,11 @@ void Reports::Reckon(Micros window, Job* job) {
   split(&Step::grad_norm, &of.grad_norm, &of.usual_grad_norm, nullptr);
 }
 
+Micros Reports::Progress(std::string_view job) const {
+  const auto at = jobs_.find(job);
+  return at == jobs_.end() ? 0 : at->second.progress;
+}
+
 void Reports::Expire(Micros now) {
   std::erase_if(jobs_, [&](const auto& job) { return job.second.newest < now - kBaselineReach; });
 }

@@ -48,6 +48,9 @@ class Reports {
   // out: an old log that is imported says nothing of now.
   void Add(std::string_view job, const telemetry::ApplicationSample& sample);
   Of Get(std::string_view job, Micros now);
+  // The time of the newest report of another step than the one before it, by the job's clock; 0 =
+  // none.
+  Micros Progress(std::string_view job) const;
   // Jobs without a report for two hours are forgotten.
   void Expire(Micros now);
   // What is of later than now stands in the way of what is now.

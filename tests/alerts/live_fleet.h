@@ -33,7 +33,8 @@ struct Shown {
 // What job 7 says of itself once a minute.
 struct Says {
   double loss = 2, grad_norm = .5, tokens_per_s = 1e6;
-  int64_t steps = 10;  // further than at the last report
+  int64_t steps = 10;   // further than at the last report
+  int64_t ahead_s = 0;  // its clock
 };
 
 class LiveFleet {
@@ -104,7 +105,7 @@ class LiveFleet {
   void Say() {
     using telemetry::ApplicationField;
     telemetry::ApplicationSample sample;
-    sample.ts = At(now_);
+    sample.ts = At(now_ + says->ahead_s);
     sample.span_ms = 60'000;
     sample.step = step_ += says->steps;  // 0: the same report again
     const double noise = 1 + static_cast<double>(now_ / 60 * 7 % 11 - 5) * 2e-3;

@@ -428,6 +428,17 @@ TEST(Look, AnExporterIsLostWhereItsJobGoesOn) {
   EXPECT_EQ(fleet.Ever()["exporter_lost"], 1);
 }
 
+// The clock of the job's host is ahead: its last report was of the future.
+TEST(Look, AReportOfBeforeIsNoneOfAfterwards) {
+  LiveFleet fleet(3, 4);
+  fleet.says = Says{.ahead_s = 150};
+  fleet.Go(30 * kMinute);
+  for (int k = 4; k < 8; ++k) fleet[k].silent = true;
+  fleet.says.reset();
+  fleet.Go(6 * kMinute);
+  EXPECT_THAT(Told(fleet), ElementsAre("node_silent n1"));
+}
+
 TEST(Look, ANodeWhoseJobStopsWithItIsSilent) {
   LiveFleet fleet(3, 4);
   fleet.says = Says{};
@@ -450,9 +461,10 @@ TEST(Look, AnExporterIsLostWhoseHostRefusesTheConnection) {
   fleet.All({});
   fleet.Go(10 * kMinute);
   for (int k = 4; k < 12; ++k) fleet[k].silent = true;
-  fleet.Go(75);
-  answered = fleet.now();
-  fleet.Go(5 * kMinute);
+  for (int k = 0; k < 6; ++k) {  // a scrape a minute
+    fleet.Go(kMinute);
+    answered = fleet.now();
+  }
   EXPECT_THAT(Told(fleet), ElementsAre("exporter_lost n1", "node_silent n1", "node_silent n2"));
   EXPECT_EQ(fleet.Ever()["node_silent"], 3) << "once for n1, twice for n2";
 }
