@@ -15,6 +15,7 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
+#include "absl/types/span.h"
 #include "alerts/judge.h"
 #include "alerts/look_devices.h"
 #include "alerts/racks.h"
@@ -34,6 +35,11 @@ inline constexpr Micros kFleetGap = 30 * kMicrosPerMinute;
 inline constexpr double kLeastDuty = 0.05;  // for OFU over the duty cycle
 inline constexpr double kLeastWork = 0.25;  // over kWindow: below, a job pauses in part of it
 
+// When hosts answered last, by the names that nodes may have for theirs: whole, and up to the first
+// dot where only one host is called so ("n1" is "n1.a", and nobody where there is "n1.b" too).
+using Answers = absl::flat_hash_map<std::string, Micros>;
+Answers AnswersByNode(absl::Span<const std::pair<std::string, Micros>> hosts);
+
 class Look {
  public:
   // `memory` has a live state, and outlives this.
@@ -49,7 +55,6 @@ class Look {
 
   // When the host of each exporter answered last without samples, by node; asked at most once a
   // round. Empty: nobody knows.
-  using Answers = absl::flat_hash_map<std::string, Micros>;
   void SetAnswers(std::function<Answers()> answers) { ask_ = std::move(answers); }
 
   // What is known of jobs at a moment, from the next round on, for kJudgedGood; null = nothing.

@@ -292,11 +292,10 @@ void DeviceLook::FinishPeers(const QuantitySet& wanted) {
 // Once something is heard of it, it was its exporter that fell silent first, whatever came after.
 bool DeviceLook::IsAlive(size_t node, Micros now, HeardOf heard_of) {
   const Micros newest = node_now_[node].newest;
-  if (now - newest <= std::max(kHeardAfter, memory_.silent_after())) {  // who held it is known then
-    if (!heard_.empty()) heard_.erase(node_keys_[node]);
-    return false;
-  }
+  // Who held it is known then.
+  if (now - newest <= std::max(kHeardAfter, memory_.silent_after())) return false;
   Heard& heard = heard_[node_keys_[node]];
+  heard.round = now;
   // Something new: a clock that is ahead says of what came before that it is of now.
   const auto alive = [&] {
     return heard.last > std::max(heard.at_first, newest + kHeardAfter) && heard.at_first >= 0;
@@ -329,6 +328,7 @@ void DeviceLook::TakeNodes(Micros now, HeardOf heard_of, Round* round) {
     out.Set(Quantity::kNodeAllocated, row, node_now_[k].allocated);
     if (IsAlive(k, now, heard_of)) out.Set(Quantity::kNodeAlive, row, 1);
   }
+  absl::erase_if(heard_, [now](const auto& node) { return node.second.round != now; });
 }
 
 // --- the second ---

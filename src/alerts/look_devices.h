@@ -162,6 +162,7 @@ class DeviceLook {
   // they were silent, and by the last. By key.
   struct Heard {
     Micros at_first = -1, last = 0;
+    Micros round = 0;  // the last in which it was silent: one that is gone is forgotten
   };
   absl::flat_hash_map<uint64_t, Heard> heard_;
 

@@ -38,7 +38,7 @@ struct ServiceOptions {
   std::function<Status(const Heard&)> recall;
   // When hosts of exporters answered last without samples, by node (Look::SetAnswers). Empty:
   // nobody scrapes them.
-  std::function<Look::Answers()> answers;
+  std::function<Answers()> answers;
   // Asks the store about jobs (judge.h), every kJudgedEvery, on a thread of its own. Empty: what
   // only the store says is not known.
   std::function<Status(Micros at, Verdicts*)> judge;

@@ -99,10 +99,11 @@ class Importer {
   StatusOr<Micros> FirstLength(Micros from, Taker* taker) {
     const Window probed = {from, std::min(from + kProbed, options_.window.to)};
     double most = 0;
-    for (size_t k = 0; k < kProbes; ++k) {
+    const size_t probes = std::min(kProbes, metrics_.size());
+    for (size_t k = 0; k < probes; ++k) {
       taker->Clear();
       Round round(probed, taker);
-      const size_t at = (2 * k + 1) * metrics_.size() / (2 * kProbes);
+      const size_t at = (2 * k + 1) * metrics_.size() / (2 * probes);
       FW_RETURN_IF_ERROR(ReadMetric(metrics_[at], &round));
       most = std::max(most, taker->Fill());
     }

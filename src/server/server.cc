@@ -138,15 +138,7 @@ Status Server::Parts::StartAlerts() {
     alerts::SaidFeed said(query, now - alerts::kBaselineReach);
     return said.GiveUntil(now, heard);
   };
-  of.answers = [this] {
-    alerts::Look::Answers answers;
-    for (const auto& [node, at] : scraper->Answering()) {
-      answers[node] = at;
-      // Exporters call their node "n1", which targets call "n1.cluster".
-      answers.try_emplace(node.substr(0, node.find('.')), at);
-    }
-    return answers;
-  };
+  of.answers = [this] { return alerts::AnswersByNode(scraper->Answering()); };
   alert_query = std::make_unique<query::Query>(memory.get(), store.get());
   judge = std::make_unique<alerts::Judge>(alert_query.get(), of.rules);
   if (judge->needed())

@@ -449,10 +449,17 @@ TEST(Look, ANodeWhoseJobStopsWithItIsSilent) {
   EXPECT_THAT(Told(fleet), ElementsAre("node_silent n1"));
 }
 
+TEST(Look, HostsAreNodesByTheirNamesWhereThatIsOne) {
+  const Answers answers = AnswersByNode(std::vector<std::pair<std::string, Micros>>{
+      {"n1.a", 5}, {"n1.a", 9}, {"n2.a", 3}, {"n2.b", 4}, {"n3", 7}});
+  EXPECT_THAT(answers, UnorderedElementsAre(Pair("n1.a", 9), Pair("n1", 9), Pair("n2.a", 3),
+                                            Pair("n2.b", 4), Pair("n3", 7)));
+}
+
 TEST(Look, AnExporterIsLostWhoseHostRefusesTheConnection) {
   LiveFleet fleet(3, 4);
   Micros answered = 0;
-  fleet.look().SetAnswers([&] { return Look::Answers{{"n1", answered}}; });
+  fleet.look().SetAnswers([&] { return Answers{{"n1", answered}}; });
   fleet.Go(30 * kMinute);
   answered = fleet.now();  // of a time before it fell silent
   for (int k = 4; k < 12; ++k) fleet[k].silent = true;
