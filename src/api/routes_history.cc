@@ -29,12 +29,14 @@ constexpr Integer kGapMs("gap_ms", 1'000, kLongestGapMillis, kGapMillis,
 constexpr Text kReplicaLabel("replica_label",
                              "Labels that tell replicas of one Prometheus apart, with commas.");
 constexpr Flag kFirst("first", "The import begins with this window.");
+constexpr Flag kMore("more", "The same window follows again, with what other exporters say.");
 constexpr Flag kLast("last", "The import is over; no window.");
 
 StatusOr<history::Intake::Part> PartOf(const Call& call) {
   history::Intake::Part part;
   part.session = std::string(call.args[kSession].value_or(""));
   part.first = call.args[kFirst];
+  part.more = call.args[kMore];
   if (part.session.empty() || FaultOfName(part.session, kMaxSession) != NameFault::kNone)
     return InvalidArgument("history: 'session' is 1 to {} bytes of UTF-8", kMaxSession);
   if (call.args[kLast]) return part;
@@ -101,9 +103,10 @@ void AddHistoryRoutes(history::Intake* intake, const ingest::Pipeline* pipeline,
       Slow(Post(history::kIntakePath, "postHistory",
                 "A window of a fleet's past, as Prometheus remote write 1.0 (`flopwatch import "
                 "prometheus --server`)",
-                {&kSession, &kFirst, &kLast, &kFromMs, &kToMs, &kGapMs, &kReplicaLabel},
+                {&kSession, &kFirst, &kMore, &kLast, &kFromMs, &kToMs, &kGapMs, &kReplicaLabel},
                 {Gives(200,
-                       "What became of the window, which is stored. What was there already is not "
+                       "What became of the window, which is stored, with `more` with the last of "
+                       "its parts. What was there already is not "
                        "added again. Windows of one import come one after the other.",
                        "HistoryTaken"),
                  BadParameter(), OtherSite(),

@@ -13,6 +13,9 @@
 namespace flopwatch::history {
 namespace {
 
+// A longer one goes into the body, which not all proxies let pass to an API that is read.
+constexpr size_t kLongestUrl = 2000;
+
 class ExportWay : public Way {
  public:
   explicit ExportWay(Server* server) : server_(*server) {}
@@ -21,14 +24,15 @@ class ExportWay : public Way {
   Status Read(const Selector& selector, store::Window window, Visit visit) override {
     // Both ends are inclusive. Not with reduce_mem_usage=1: VictoriaMetrics 1.151 then gives
     // samples of other series while it merges what came lately.
+    const std::string form =
+        fmt::format("match%5B%5D={}&start={:.3f}&end={:.3f}", net::PercentEncode(selector.Text()),
+                    static_cast<double>(window.from + kMicrosPerMilli) / kMicrosPerSecond,
+                    static_cast<double>(window.to) / kMicrosPerSecond);
     FW_ASSIGN_OR_RETURN(
         const Reply reply,
-        server_.Get(
-            "/api/v1/export",
-            fmt::format("match%5B%5D={}&start={:.3f}&end={:.3f}",
-                        net::PercentEncode(selector.Text()),
-                        static_cast<double>(window.from + kMicrosPerMilli) / kMicrosPerSecond,
-                        static_cast<double>(window.to) / kMicrosPerSecond)));
+        form.size() <= kLongestUrl
+            ? server_.Get("/api/v1/export", form)
+            : server_.Post("/api/v1/export", "application/x-www-form-urlencoded", form));
     if (works_ && (reply.status == 400 || reply.status == 413)) {
       return ResourceExhausted("{}: HTTP {}: {}", server_.name(), reply.status,
                                Printable(reply.body, 200));

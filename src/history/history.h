@@ -137,6 +137,12 @@ StatusOr<std::unique_ptr<Way>> ChooseWay(Server* server, std::string_view name,
 // The names of all metrics with a sample in the window, sorted.
 StatusOr<std::vector<std::string>> MetricNames(Server* server, store::Window window);
 
+// Values of the label `instance` of these metrics' series in the window. Those of others may be
+// among them.
+StatusOr<std::vector<std::string>> InstancesOf(Server* server,
+                                               const std::vector<std::string>& metrics,
+                                               store::Window window);
+
 // Labels of which the server says that they tell its replicas apart: a Thanos querier does (its
 // flag query.replica-label); empty where it says nothing.
 StatusOr<std::vector<std::string>> ReplicaLabels(Server* server);

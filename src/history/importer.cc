@@ -4,13 +4,17 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <iterator>
+#include <map>
 #include <memory>
+#include <ranges>
 #include <thread>
 #include <utility>
 
 #include "base/mutex.h"
 #include "history/owner_series.h"
+#include "history/parts.h"
 #include "history/store_taker.h"
 #include "telemetry/labels.h"
 
@@ -24,11 +28,12 @@ using store::Window;
 // window is: with short windows they are read and decoded again and again.
 constexpr double kUsualFill = 2.0 / 3;
 // So many times as long may the next one be; after one with nothing in it, a fleet may begin.
-constexpr double kMostGrowth = 8, kGrowthAfterNothing = 2;
+constexpr double kMostGrowth = 12, kGrowthAfterNothing = 2;
 constexpr Micros kFirstSlice = 5 * kMicrosPerMinute, kLongestSlice = 6 * kMicrosPerHour;
-// The first window is as long as so many metrics, of all, say by so much of it: asked for a short
-// one first, a server would decode its first chunks once more for each that follows.
-constexpr size_t kProbes = 3;
+// The first window is as long as so many hosts, of all, say by so much of it (of a folder, so many
+// metrics): asked for a short one first, a server would decode its first chunks once more for each
+// that follows.
+constexpr size_t kProbes = 3, kProbedHosts = 24;
 constexpr Micros kProbed = 10 * kMicrosPerMinute;
 // A server's chunks end with such parts of a day: a window that does too has no chunk read twice.
 constexpr Micros kRoundLengths[] = {
@@ -36,6 +41,10 @@ constexpr Micros kRoundLengths[] = {
     kMicrosPerHour,        30 * kMicrosPerMinute, 20 * kMicrosPerMinute, 15 * kMicrosPerMinute,
     10 * kMicrosPerMinute, 5 * kMicrosPerMinute,  2 * kMicrosPerMinute,  kMicrosPerMinute};
 constexpr Micros kLook = 10 * kMicrosPerMinute;
+// A window that would be shorter is read in parts instead, and is then so long, where that takes no
+// more parts than these. A Prometheus' chunks end with two hours: each is then unpacked once.
+constexpr Micros kPartsSlice = 2 * kMicrosPerHour;
+constexpr size_t kMostParts = 64;
 
 std::vector<std::string> MetricsOfGpus(const std::vector<std::string>& names) {
   const telemetry::FieldRegistry fields;
@@ -55,6 +64,25 @@ Selector SelectorOf(const std::string& metric,
   Selector selector{.metric = metric, .matchers = OwnerMatchers(metric)};
   selector.matchers.insert(selector.matchers.end(), matchers.begin(), matchers.end());
   return selector;
+}
+
+// For each exporter family one that all its exporters have, nearly always: they show who is there.
+std::vector<std::string> MetricsToList(const std::vector<std::string>& metrics) {
+  const telemetry::FieldRegistry fields;
+  std::map<telemetry::Dialect, std::pair<int, std::string>> best;
+  for (const std::string& metric : metrics) {
+    const auto field = fields.Find(metric);
+    if (!field.has_value()) continue;
+    constexpr std::string_view kUsual[] = {"", "gpu_util", "power_w", "gpu_temp_c"};
+    const auto at = std::ranges::find(kUsual, fields.spec(field->id).column);
+    const int rank = at == std::end(kUsual) ? 0 : static_cast<int>(at - kUsual);
+    const auto [it, is_new] =
+        best.try_emplace(telemetry::DialectOf(metric), std::pair(rank, metric));
+    if (!is_new && it->second.first < rank) it->second = {rank, metric};
+  }
+  std::vector<std::string> out;
+  for (auto& [dialect, metric] : best) out.push_back(std::move(metric.second));
+  return out;
 }
 
 // Of a window that is to be as full as is usual, after one that was `fill` full.
@@ -81,6 +109,8 @@ class Importer {
     FW_ASSIGN_OR_RETURN(const std::vector<std::string> names,
                         MetricNames(&server_, options_.window));
     metrics_ = MetricsOfGpus(names);
+    std::ranges::copy_if(metrics_, std::back_inserter(owner_metrics_), IsOwnerMetric);
+    std::ranges::copy_if(metrics_, std::back_inserter(gpu_metrics_), std::not_fn(IsOwnerMetric));
     other_metrics_ = names.size() - metrics_.size();
     if (metrics_.empty()) {
       return NotFound(
@@ -98,13 +128,27 @@ class Importer {
   // How long the first window may be, which begins with `from`. The taker holds nothing on return.
   StatusOr<Micros> FirstLength(Micros from, Taker* taker) {
     const Window probed = {from, std::min(from + kProbed, options_.window.to)};
+    if (CanTakeInParts()) {
+      FW_ASSIGN_OR_RETURN(const Parts parts, InstancesIn(probed));
+      const std::vector<Parts::Group> hosts = parts.Groups();
+      std::vector<Parts::Group> some;
+      const size_t n = std::min(kProbedHosts, hosts.size());
+      for (size_t k = 0; k < n; ++k) some.push_back(hosts[k * hosts.size() / n]);
+      const std::vector<telemetry::ReadMatcher> one_of = Parts::OneOf(some);
+      FW_RETURN_IF_ERROR(
+          Fill({.metrics = gpu_metrics_, .one_of = one_of}, probed, kHowMuch, taker).status());
+      const double all = taker->Fill() * static_cast<double>(hosts.size()) / static_cast<double>(n);
+      taker->Clear();
+      return all > 0 ? LengthFor(all, probed) : kFirstSlice;
+    }
     double most = 0;
     const size_t probes = std::min(kProbes, metrics_.size());
     for (size_t k = 0; k < probes; ++k) {
       taker->Clear();
-      Round round(probed, taker);
       const size_t at = (2 * k + 1) * metrics_.size() / (2 * probes);
-      FW_RETURN_IF_ERROR(ReadMetric(metrics_[at], &round));
+      FW_RETURN_IF_ERROR(
+          Fill({.metrics = absl::MakeConstSpan(metrics_).subspan(at, 1)}, probed, kHowMuch, taker)
+              .status());
       most = std::max(most, taker->Fill());
     }
     taker->Clear();
@@ -117,27 +161,47 @@ class Importer {
   // on: it has more samples than are to be held at once, as where a fleet begins after weeks of
   // nothing.
   StatusOr<bool> Take(Window window, Window slice, Taker* taker) {
-    last_samples_ = 0;
     last_fill_ = 0;
-    taker->Clear();
-    Round round(window, taker);
-    const size_t threads = server_.is_folder() ? 1 : static_cast<size_t>(options_.parallel);
-    std::vector<std::jthread> others;
-    for (size_t k = 1; k < std::min(threads, metrics_.size()); ++k)
-      others.emplace_back([this, &round] { ReadMetrics(&round); });
-    ReadMetrics(&round);
-    others.clear();  // joined
-    {
-      const MutexLock lock(round.mutex);
-      FW_RETURN_IF_ERROR(round.failed);
-      if (round.full) return false;
-      last_fill_ = round.taker->Fill();
-    }
-    samples_ += last_samples_;
-    FW_ASSIGN_OR_RETURN(const Taken taken, taker->Take(slice));
-    result_.Add(taken);
+    const auto most = window.to - window.from > 2 * kMicrosPerMinute ? kWhatFits : kHowMuch;
+    FW_ASSIGN_OR_RETURN(const bool fits, Fill({.metrics = metrics_}, window, most, taker));
+    if (!fits) return false;
+    FW_RETURN_IF_ERROR(Give(slice, /*more=*/false, taker));
     return true;
   }
+
+  // The same of a window of any length: in about `n` parts of the fleet, more where that turns out
+  // to be too few.
+  Status TakeInParts(Window window, Window slice, size_t n, Taker* taker,
+                     absl::FunctionRef<void(double)> done) {
+    last_fill_ = 0;
+    FW_ASSIGN_OR_RETURN(const std::vector<Parts::Group> groups, GroupsIn(window));
+    if (!owner_metrics_.empty()) {
+      FW_RETURN_IF_ERROR(Fill({.metrics = owner_metrics_}, window, kHowMuch, taker).status());
+      FW_RETURN_IF_ERROR(Give(slice, /*more=*/true, taker));
+    }
+    std::vector<std::vector<Parts::Group>> todo = Parts::Cut(groups, n);
+    std::ranges::reverse(todo);
+    size_t exporters = 0;
+    while (!todo.empty()) {
+      std::vector<Parts::Group> part = std::move(todo.back());
+      todo.pop_back();
+      const std::vector<telemetry::ReadMatcher> one_of = Parts::OneOf(part);
+      // Exporters that cannot be told apart are read together, whatever they have.
+      const auto most = part.size() > 1 ? kWhatFits : kHowMuch;
+      FW_ASSIGN_OR_RETURN(const bool fits,
+                          Fill({.metrics = gpu_metrics_, .one_of = one_of}, window, most, taker));
+      if (fits) {
+        FW_RETURN_IF_ERROR(Give(slice, /*more=*/!todo.empty(), taker));
+        exporters += part.size();
+        done(static_cast<double>(exporters) / static_cast<double>(groups.size()));
+        continue;
+      }
+      std::vector<std::vector<Parts::Group>> halves = Parts::Cut(std::move(part), 2);
+      std::ranges::move(halves | std::views::reverse, std::back_inserter(todo));
+    }
+    return absl::OkStatus();
+  }
+  bool CanTakeInParts() const { return !server_.is_folder(); }
 
   ImportResult Result() {
     result_.way = way_->name();
@@ -165,59 +229,137 @@ class Importer {
   uint64_t rows() const { return result_.rows; }
 
  private:
+  // What is asked for at once: of these metrics, where the labels are one of these; none: all.
+  struct Wanted {
+    absl::Span<const std::string> metrics;
+    absl::Span<const telemetry::ReadMatcher> one_of = {};
+  };
+  enum Most : uint8_t { kWhatFits, kHowMuch };  // of what the taker holds; whatever there is
   // One window's reading, by one thread or several.
   struct Round {
-    Round(Window w, Taker* t) : window(w), taker(t) {}
+    Round(const Wanted& what, Window w, Most m, Taker* t)
+        : wanted(what), window(w), most(m), taker(t) {}
+    const Wanted wanted;
     const Window window;
-    std::atomic<size_t> next{0};  // of metrics_
+    const Most most;
+    std::atomic<size_t> next{0};  // of the metrics
     Mutex mutex;
     Taker* const taker FW_PT_GUARDED_BY(mutex);
     Status failed FW_GUARDED_BY(mutex);  // the first failure
     bool full FW_GUARDED_BY(mutex) = false;
   };
 
+  // Reads it into the taker, which has nothing before. False: it is more than fits.
+  StatusOr<bool> Fill(const Wanted& wanted, Window window, Most most, Taker* taker) {
+    last_samples_ = 0;
+    taker->Clear();
+    Round round(wanted, window, most, taker);
+    const size_t threads = server_.is_folder() ? 1 : static_cast<size_t>(options_.parallel);
+    std::vector<std::jthread> others;
+    for (size_t k = 1; k < std::min(threads, wanted.metrics.size()); ++k)
+      others.emplace_back([this, &round] { ReadMetrics(&round); });
+    ReadMetrics(&round);
+    others.clear();  // joined
+    const MutexLock lock(round.mutex);
+    FW_RETURN_IF_ERROR(round.failed);
+    return !round.full;
+  }
+
+  // Hands on what was read.
+  Status Give(Window slice, bool more, Taker* taker) {
+    last_fill_ += taker->Fill();
+    samples_ += last_samples_;
+    FW_ASSIGN_OR_RETURN(const Taken taken, taker->Take(slice, more));
+    result_.Add(taken);
+    return absl::OkStatus();
+  }
+
+  // Who may speak in the window, and those whose series have no instance.
+  StatusOr<Parts> InstancesIn(Window window) {
+    FW_ASSIGN_OR_RETURN(const std::vector<std::string> instances,
+                        InstancesOf(&server_, gpu_metrics_, window));
+    Parts parts;
+    for (const std::string& instance : instances) parts.SeeInstance(instance);
+    parts.SeeInstance("");
+    return parts;
+  }
+
+  // The same with what they speak of: the begin and the end of the window show nearly everybody,
+  // and who came back under another address.
+  StatusOr<std::vector<Parts::Group>> GroupsIn(Window window) {
+    FW_ASSIGN_OR_RETURN(Parts parts, InstancesIn(window));
+    const std::vector<telemetry::ReadMatcher> one_of = Parts::OneOf(parts.Groups());
+    std::vector<Window> looks = {{std::max(window.from, window.to - kProbed), window.to}};
+    if (looks.front().from - window.from > kProbed)
+      looks.push_back({window.from, window.from + kProbed});
+    for (const std::string& metric : MetricsToList(gpu_metrics_)) {
+      for (const telemetry::ReadMatcher& one : one_of) {
+        const Selector selector = SelectorOf(metric, {one});
+        for (const Window& look : looks) {
+          FW_RETURN_IF_ERROR(Read(
+              selector, look, [&](const telemetry::MetricSeries& series) { parts.See(series); }));
+        }
+      }
+    }
+    return parts.Groups();
+  }
+
   // Reads metrics until none is left, or one has failed.
   void ReadMetrics(Round* round) {
-    for (size_t k = round->next++; k < metrics_.size(); k = round->next++) {
-      const Status read = ReadMetric(metrics_[k], round);
+    const auto metrics = round->wanted.metrics;
+    for (size_t k = round->next++; k < metrics.size(); k = round->next++) {
+      const Status read = ReadMetric(metrics[k], round);
       const MutexLock lock(round->mutex);
       if (!read.ok() && round->failed.ok()) round->failed = read;
-      round->full |=
-          round->taker->Fill() > 1 && round->window.to - round->window.from > 2 * kMicrosPerMinute;
+      round->full |= round->most == kWhatFits && round->taker->Fill() > 1;
       if (!round->failed.ok() || round->full) return;
     }
   }
 
   Status ReadMetric(const std::string& metric, Round* round) {
-    if (options_.matchers.empty()) return Read(SelectorOf(metric, {}), round->window, round);
+    if (options_.matchers.empty()) return ReadMatching(metric, {}, round);
     for (const auto& matchers : options_.matchers)
-      FW_RETURN_IF_ERROR(Read(SelectorOf(metric, matchers), round->window, round));
+      FW_RETURN_IF_ERROR(ReadMatching(metric, matchers, round));
+    return absl::OkStatus();
+  }
+
+  Status ReadMatching(const std::string& metric,
+                      const std::vector<telemetry::ReadMatcher>& matchers, Round* round) {
+    const auto take = [&](const telemetry::MetricSeries& series) {
+      const MutexLock lock(round->mutex);
+      last_samples_ += series.points.size();
+      round->taker->Add(series);
+    };
+    Selector selector = SelectorOf(metric, matchers);
+    if (round->wanted.one_of.empty()) return Read(selector, round->window, take);
+    selector.matchers.emplace_back();
+    for (const telemetry::ReadMatcher& one : round->wanted.one_of) {
+      selector.matchers.back() = one;
+      FW_RETURN_IF_ERROR(Read(selector, round->window, take));
+    }
     return absl::OkStatus();
   }
 
   // What is too much at once is asked for in halves; nothing of a window that failed counts.
-  Status Read(const Selector& selector, Window window, Round* round) {
+  Status Read(const Selector& selector, Window window, Visit visit) {
     for (Micros most = most_at_once_; window.to - window.from > most; most = most_at_once_) {
-      FW_RETURN_IF_ERROR(Read(selector, {window.from, window.from + most}, round));
+      FW_RETURN_IF_ERROR(Read(selector, {window.from, window.from + most}, visit));
       window.from += most;
     }
-    const Status read = way_->Read(selector, window, [&](const telemetry::MetricSeries& series) {
-      const MutexLock lock(round->mutex);
-      last_samples_ += series.points.size();
-      round->taker->Add(series);
-    });
+    const Status read = way_->Read(selector, window, visit);
     if (read.ok() || read.code() != absl::StatusCode::kResourceExhausted) return read;
     const Micros middle = FloorTo((window.from + window.to) / 2, kMicrosPerSecond);
     if (middle <= window.from || middle >= window.to) return read;
     most_at_once_ = window.to - middle;  // as for every read from now on
-    FW_RETURN_IF_ERROR(Read(selector, {window.from, middle}, round));
-    return Read(selector, {middle, window.to}, round);
+    FW_RETURN_IF_ERROR(Read(selector, {window.from, middle}, visit));
+    return Read(selector, {middle, window.to}, visit);
   }
 
   const ImportOptions& options_;
   Server server_;
   std::unique_ptr<Way> way_;
   std::vector<std::string> metrics_, replica_labels_;
+  std::vector<std::string> gpu_metrics_, owner_metrics_;  // of metrics_
   uint64_t other_metrics_ = 0, samples_ = 0, last_samples_ = 0;
   double last_fill_ = 0;
   uint64_t lost_ = 0;  // of unread(), that is known
@@ -236,8 +378,8 @@ FirstLook Importer::Look(const ingest::IngestSide& side, Window looked_at, doubl
                  .refused = result_.refused,
                  .seconds = seconds,
                  .unread = unread()};
-  for (const std::string& metric : metrics_)
-    (IsOwnerMetric(metric) ? look.owner_metrics : look.metrics).push_back(metric);
+  look.metrics = gpu_metrics_;
+  look.owner_metrics = owner_metrics_;
   side.live.ForEachGpu(0, [&](const ingest::GpuNow& gpu) {
     ++look.gpus;
     ++look.models[side.registry.model(gpu.model).value_or(store::ModelRecord{}).name];
@@ -284,6 +426,15 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
   const Window all = options.window;
   Micros length = 0;  // of the next window; 0: not known yet
   const Micros max_span = options.taking.max_span;
+  const auto tell = [&](Micros at, double further) {
+    if (!options.progress) return;
+    options.progress({.all = all,
+                      .done = at,
+                      .share = (static_cast<double>(at - all.from) + further) /
+                               static_cast<double>(all.to - all.from),
+                      .samples = importer.samples(),
+                      .rows = importer.rows()});
+  };
   Micros begins = all.from;  // what came just before is not known yet
   for (Micros at = begins; at < all.to;) {
     const Window unread = importer.unread().NextAfter(at == begins ? at - max_span : at);
@@ -297,11 +448,20 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
       if (length == 0) {
         FW_ASSIGN_OR_RETURN(length, importer.FirstLength(at, taker));
       }
-      slice.to = std::min(slice.to, RoundEnd(at, length));
+      const bool may_part = importer.CanTakeInParts();
+      const Micros in_parts = std::min(kPartsSlice, static_cast<Micros>(kMostParts) * length);
+      slice.to = std::min(slice.to, RoundEnd(at, may_part ? std::max(length, in_parts) : length));
       if (taker->WithinHours())
         slice.to = std::min(slice.to, FloorTo(at, kMicrosPerHour) + kMicrosPerHour);
       // What came just before the window tells what its first samples stand for.
-      return importer.Take({at == begins ? at - max_span : at, slice.to}, slice, taker);
+      const Window window = {at == begins ? at - max_span : at, slice.to};
+      const auto parts = static_cast<size_t>(
+          std::max<Micros>(options.parts, (slice.to - slice.from + length - 1) / length));
+      if (!may_part || parts == 1) return importer.Take(window, slice, taker);
+      FW_RETURN_IF_ERROR(importer.TakeInParts(window, slice, parts, taker, [&](double share) {
+        tell(at, share * static_cast<double>(slice.to - slice.from));
+      }));
+      return true;
     };
     const StatusOr<bool> took = take();
     if (!took.ok() && importer.FoundDamage(took.status())) continue;
@@ -318,9 +478,7 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
       continue;
     }
     at = slice.to;
-    if (options.progress)
-      options.progress(
-          {.all = all, .done = at, .samples = importer.samples(), .rows = importer.rows()});
+    tell(at, 0);
     length = LengthFor(importer.last_fill(), slice);
   }
   FW_RETURN_IF_ERROR(taker->End());

@@ -25,7 +25,8 @@ namespace flopwatch::history {
 
 struct ImportProgress {
   store::Window all;
-  Micros done = 0;  // until when
+  Micros done = 0;   // until when
+  double share = 0;  // of all; of a window that is read in parts, those that were
   uint64_t samples = 0, rows = 0;
 };
 
@@ -37,6 +38,9 @@ struct ImportOptions {
   std::vector<std::vector<telemetry::ReadMatcher>> matchers;
   // Requests at a time; a folder is read by one.
   int parallel = 1;
+  // The fleet's exporters are read in at least so many parts (parts.h); a folder's are not. 1: in
+  // parts only where there are too many series for windows of a useful length.
+  int parts = 1;
   TakerOptions taking;
   std::function<void(const ImportProgress&)> progress;
 };

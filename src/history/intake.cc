@@ -27,7 +27,8 @@ StatusOr<Taken> Intake::Take(const Part& part, absl::FunctionRef<Status(Taker*)>
   if (filled.ok() && taker_->Fill() > 1)
     filled = ResourceExhausted("more than {} MiB of series at once; send a shorter window",
                                StoreTaker::kMostBytes >> 20);
-  StatusOr<Taken> taken = filled.ok() ? taker_->Take(part.window) : StatusOr<Taken>(filled);
+  StatusOr<Taken> taken =
+      filled.ok() ? taker_->Take(part.window, part.more) : StatusOr<Taken>(filled);
   if (!taken.ok()) taker_->Clear();
   heard_ = MonotonicNow();
   return taken;

@@ -25,6 +25,7 @@ class Intake {
   struct Part {
     std::string session;
     bool first = false;  // it begins with this
+    bool more = false;   // the same window follows again (taker.h)
     store::Window window;
     TakerOptions options;  // of the first one
   };

@@ -72,7 +72,7 @@ bool Scrapes::IsReplicaLabel(std::string_view label) const {
 void Scrapes::Add(const telemetry::MetricSeries& series) {
   if (owners_.Add(series)) {
     samples_ += series.points.size();
-    bytes_ += series.points.size() * kOwnerSampleBytes;
+    owner_bytes_ += series.points.size() * kOwnerSampleBytes;
     return;
   }
   const bool plain = telemetry::IsPlainName(series.name);
@@ -355,12 +355,14 @@ void Scrapes::Clear() {
   for (auto& [key, exporter] : exporters_) exporter.streams.clear();
   known_.clear();
   names_.clear();
-  owners_.Clear();
   samples_ = bytes_ = unnamed_ = 0;
+  if (again_) return;
+  owners_.Clear();
+  owner_bytes_ = 0;
 }
 
-void Scrapes::Drain(absl::FunctionRef<void(const Scrape&)> f) {
-  owners_.Prepare();
+void Scrapes::Drain(absl::FunctionRef<void(const Scrape&)> f, bool more) {
+  if (!again_) owners_.Prepare();
   if (!owners_.empty()) {
     for (auto& [key, exporter] : exporters_)
       for (auto& [replica, stream] : exporter.streams) FindGpus(exporter, &stream);
@@ -382,8 +384,11 @@ void Scrapes::Drain(absl::FunctionRef<void(const Scrape&)> f) {
   }
   std::ranges::stable_sort(all, {}, &Next::ts);
   for (const Next& next : all) Write(*next.exporter, next.moment, next.stream, f);
-  pods_ = owners_.TakePods();
-  owners_.Settle();
+  again_ = more;
+  if (!more) {
+    pods_ = owners_.TakePods();
+    owners_.Settle();
+  }
   Clear();
 }
 

@@ -44,7 +44,7 @@ class Scrapes {
   uint64_t samples() const { return samples_; }
   // What is held of them, about: those of a fleet of 10,000 GPUs have more bytes of names than of
   // numbers.
-  uint64_t bytes() const { return bytes_; }
+  uint64_t bytes() const { return bytes_ + owner_bytes_; }
   // Series whose exporter cannot be named, because no label says it.
   uint64_t unnamed() const { return unnamed_; }
 
@@ -57,9 +57,9 @@ class Scrapes {
     absl::Span<const telemetry::SeriesSample> samples;
   };
   // Calls f with every scrape, in order of time, and forgets them. What is added next is of a later
-  // window.
-  void Drain(absl::FunctionRef<void(const Scrape&)> f);
-  // Pods of that window whose GPUs nobody names; once.
+  // window; with `more`, of this one again, and by other exporters: what was added of owners stays.
+  void Drain(absl::FunctionRef<void(const Scrape&)> f, bool more = false);
+  // Pods of that window whose GPUs nobody names; once, after all of it.
   std::vector<PodHeld> TakePods() { return std::exchange(pods_, {}); }
 
  private:
@@ -132,7 +132,8 @@ class Scrapes {
   std::string key_;                                 // of Add(), used again
   OwnerSeries owners_;
   std::vector<PodHeld> pods_;
-  uint64_t samples_ = 0, bytes_ = 0, unnamed_ = 0;
+  uint64_t samples_ = 0, bytes_ = 0, owner_bytes_ = 0, unnamed_ = 0;
+  bool again_ = false;  // what is added is of the window that owners_ is of
   std::vector<telemetry::SeriesSample> written_;  // of Write(), used again
 };
 

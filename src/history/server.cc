@@ -1,7 +1,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
 #include <limits>
+#include <set>
 #include <thread>
 
 #include "absl/strings/numbers.h"
@@ -233,22 +235,44 @@ StatusOr<Json> ReadAnswer(const Server& server, const Reply& reply) {
   return json;
 }
 
+// What a label has for values in the window, sorted; `more` goes on with the parameters.
+StatusOr<std::vector<std::string>> LabelValues(Server* server, std::string_view label,
+                                               store::Window window, std::string_view more) {
+  FW_ASSIGN_OR_RETURN(const Reply reply,
+                      server->Get(fmt::format("/api/v1/label/{}/values", label),
+                                  fmt::format("start={}&end={}{}{}", window.from / kMicrosPerSecond,
+                                              (window.to + kMicrosPerSecond - 1) / kMicrosPerSecond,
+                                              kWholeAndRaw, more)));
+  FW_ASSIGN_OR_RETURN(const Json json, ReadAnswer(*server, reply));
+  std::vector<std::string> values;
+  for (const Json& value : json["data"].array())
+    if (std::string text = value.text(); !text.empty()) values.push_back(std::move(text));
+  std::ranges::sort(values);
+  return values;
+}
+
 StatusOr<std::vector<std::string>> MetricNames(Server* server, store::Window window) {
   if (server->is_folder()) {
     FW_ASSIGN_OR_RETURN(TsdbFolder* const folder, server->Folder());
     return folder->MetricNames(window);
   }
-  FW_ASSIGN_OR_RETURN(const Reply reply,
-                      server->Get("/api/v1/label/__name__/values",
-                                  fmt::format("start={}&end={}{}", window.from / kMicrosPerSecond,
-                                              (window.to + kMicrosPerSecond - 1) / kMicrosPerSecond,
-                                              kWholeAndRaw)));
-  FW_ASSIGN_OR_RETURN(const Json json, ReadAnswer(*server, reply));
-  std::vector<std::string> names;
-  for (const Json& name : json["data"].array())
-    if (std::string text = name.text(); !text.empty()) names.push_back(std::move(text));
-  std::ranges::sort(names);
-  return names;
+  return LabelValues(server, "__name__", window, "");
+}
+
+StatusOr<std::vector<std::string>> InstancesOf(Server* server,
+                                               const std::vector<std::string>& metrics,
+                                               store::Window window) {
+  constexpr std::string_view kInstance = "instance";
+  std::set<std::string> all;
+  for (const std::string& metric : metrics) {
+    // One by one: VictoriaMetrics looks at no more than a million series for such a question.
+    auto some =
+        LabelValues(server, kInstance, window, "&match%5B%5D=" + net::PercentEncode(metric));
+    if (absl::IsResourceExhausted(some.status())) return LabelValues(server, kInstance, window, "");
+    FW_RETURN_IF_ERROR(some.status());
+    all.insert(std::make_move_iterator(some->begin()), std::make_move_iterator(some->end()));
+  }
+  return std::vector<std::string>(all.begin(), all.end());
 }
 
 StatusOr<std::vector<std::string>> ReplicaLabels(Server* server) {

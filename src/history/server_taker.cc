@@ -62,10 +62,10 @@ StatusOr<Taken> ServerTaker::Send(std::string parameters, std::string body) {
   return taken;
 }
 
-StatusOr<Taken> ServerTaker::Take(store::Window window) {
+StatusOr<Taken> ServerTaker::Take(store::Window window, bool more) {
   std::string parameters =
-      fmt::format("from_ms={}&to_ms={}&gap_ms={}&first={}", window.from / kMicrosPerMilli,
-                  window.to / kMicrosPerMilli, options_.max_span / kMicrosPerMilli, !begun_);
+      fmt::format("from_ms={}&to_ms={}&gap_ms={}&first={}&more={}", window.from / kMicrosPerMilli,
+                  window.to / kMicrosPerMilli, options_.max_span / kMicrosPerMilli, !begun_, more);
   if (!options_.replica_labels.empty())
     parameters += "&replica_label=" +
                   net::PercentEncode(fmt::format("{}", fmt::join(options_.replica_labels, ",")));

@@ -13,7 +13,8 @@ namespace flopwatch::history {
 
 // Its path, and the parameters of a request: `session` (one import), `from_ms` and `to_ms` (Unix
 // time), `gap_ms` (TakerOptions::max_span), `replica_label` (several, with commas), and what it is:
-// `first` (a session begins), `last` (it ends; no window).
+// `first` (a session begins), `more` (the same window follows again, with other exporters), `last`
+// (the session ends; no window).
 inline constexpr std::string_view kIntakePath = "/api/v1/history";
 
 class ServerTaker final : public Taker {
@@ -25,7 +26,7 @@ class ServerTaker final : public Taker {
   void Add(const telemetry::MetricSeries& series) override { body_.Add(series); }
   double Fill() const override;
   void Clear() override { body_.Clear(); }
-  StatusOr<Taken> Take(store::Window window) override;
+  StatusOr<Taken> Take(store::Window window, bool more) override;
   Status End() override;
   bool WithinHours() const override { return true; }
 

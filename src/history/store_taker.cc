@@ -136,21 +136,26 @@ void StoreTaker::TellPods(const std::vector<PodHeld>& pods) {
   books_->Tell(attempts);
 }
 
-StatusOr<Taken> StoreTaker::Take(Window window) {
+StatusOr<Taken> StoreTaker::Take(Window window, bool more) {
   if (clock_ && window.to > clock_() - kLiveReach) {
     return InvalidArgument(
         "the window ends at {}, where samples may still come in live; it must end {} before now",
         FormatTime(window.to), FormatDuration(kLiveReach));
   }
-  if (store_ != nullptr) {
+  if (again_.has_value() && (again_->from != window.from || again_->to != window.to)) {
+    return InvalidArgument("more of the window from {} to {} is to come, before another one",
+                           FormatTime(again_->from), FormatTime(again_->to));
+  }
+  if (store_ != nullptr && !again_.has_value()) {
     stored_.Begin(window);
     if (within_hours_) FW_RETURN_IF_ERROR(FindStored(window));
   }
+  again_ = more ? std::optional(window) : std::nullopt;
   Taken taken{.samples = scrapes_.samples(), .unnamed = scrapes_.unnamed()};
   last_ = reached_ = window.to;
   const ingest::SourceKind kind =
       shared_ != nullptr ? ingest::SourceKind::kRemoteWrite : ingest::SourceKind::kExporter;
-  scrapes_.Drain([&](const Scrapes::Scrape& scrape) {
+  const auto take = [&](const Scrapes::Scrape& scrape) {
     const ingest::TargetStats stats = pipeline_->Ingest(
         {scrape.name, scrape.node, kind, options_.sender}, scrape.samples, scrape.ts, 0);
     ++taken.scrapes;
@@ -158,9 +163,10 @@ StatusOr<Taken> StoreTaker::Take(Window window) {
     for (const auto& [reason, n] : stats.refused) taken.refused[std::string(reason)] += n;
     for (const std::string& line : stats.examples)
       if (taken.examples.size() < kMostExamples) taken.examples.push_back(line);
-  });
+  };
+  scrapes_.Drain(take, more);
   TellPods(scrapes_.TakePods());
-  if (store_ != nullptr) {
+  if (store_ != nullptr && !more) {
     FW_RETURN_IF_ERROR(pipeline_->Flush());
     // Hours of the past are over: who opens the directory next finds files, not logs to replay.
     // Beside what is live, it is live's clock that says what is over.

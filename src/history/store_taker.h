@@ -5,6 +5,7 @@
 #include <atomic>
 #include <functional>
 #include <memory>
+#include <optional>
 
 #include "hardware/accelerator.h"
 #include "history/scrapes.h"
@@ -42,7 +43,7 @@ class StoreTaker final : public Taker {
     return static_cast<double>(scrapes_.bytes()) / static_cast<double>(kMostBytes);
   }
   void Clear() override { scrapes_.Clear(); }
-  StatusOr<Taken> Take(store::Window window) override;
+  StatusOr<Taken> Take(store::Window window, bool more) override;
   Status End() override;
   bool WithinHours() const override { return within_hours_; }
 
@@ -60,6 +61,7 @@ class StoreTaker final : public Taker {
   store::Store* const store_;
   std::function<Micros()> clock_;  // empty: nobody else has the store
   bool within_hours_ = false;
+  std::optional<store::Window> again_;  // what comes next is of this window, too
   Scrapes scrapes_;
   ingest::StoredTime stored_;
   uint64_t known_ = 0;

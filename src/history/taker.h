@@ -35,10 +35,13 @@ class Taker {
   // How much was added, as a part of what is to be held at once. Above 1: Clear(), and a smaller
   // window.
   virtual double Fill() const = 0;
+  // Forgets what was added since the last Take().
   virtual void Clear() = 0;
-  // Takes what was added with window.from < time <= window.to; the rest tells what came before. On
-  // return it is durable. Windows come in order of time.
-  virtual StatusOr<Taken> Take(store::Window window) = 0;
+  // Takes what was added with window.from < time <= window.to; the rest tells what came before.
+  // Windows come in order of time. `more`: the same window follows again with what other exporters
+  // of other GPUs say; what was added of owners counts for these, too. On return of the last it is
+  // durable.
+  virtual StatusOr<Taken> Take(store::Window window, bool more) = 0;
   // No window follows. On return everything is as if it had been scraped.
   virtual Status End() = 0;
   // Whether there may be something already: windows are then within an hour, of which there are all

@@ -332,12 +332,13 @@ def as_scraped(folder, direct):
             jobs_compared.append(name)
 
 
-def imported(url, way, folder, *window, expect=0):
+def imported(url, way, folder, *window, expect=0, parts=1):
     usual = REPLICA == "prometheus_replica" or WRITE_TO.get(url, "").endswith("/receive")
     # By this way three requests at a time.
     source = (("--tsdb", url) if way == "tsdb" else
               (url, "--way", way, *(("--parallel", "3") if way == "query" else ()),
                *(part for header in HEADERS.items() for part in ("--header", ": ".join(header))),
+               *(("--parts", str(parts)) if parts > 1 else ()),
                *(() if usual else ("--replica-label", REPLICA))))
     r = run("import", "prometheus", *source, "--into", folder,
             *(window or ("--from", str(START), "--to", str(END))), expect=expect)
@@ -455,7 +456,8 @@ def killed(url, first):
     folder = scratch() + "/data"
     for k in range(10):
         process = subprocess.Popen([BINARY, "import", "prometheus", url, "--into", folder, "--from",
-                                    str(START), "--to", str(END), "-q"], stderr=subprocess.DEVNULL)
+                                    str(START), "--to", str(END), "-q", "--parts",
+                                    str(1 + k % 3)], stderr=subprocess.DEVNULL)
         time.sleep(0.05 + 0.13 * k)
         process.send_signal(signal.SIGKILL)
         process.wait()
@@ -476,7 +478,8 @@ def into_a_server(url, first):
     for k in range(10):
         process = server()
         importer = subprocess.Popen([BINARY, "import", "prometheus", url, "--server", process.url,
-                                     *window, "-q"], stderr=subprocess.PIPE, text=True)
+                                     *window, "-q", "--parts", str(1 + k % 3)],
+                                    stderr=subprocess.PIPE, text=True)
         time.sleep(0.02 + 0.06 * k)
         process.kill9()
         importer.kill()
@@ -658,8 +661,13 @@ def main():
                 first = got
                 as_scraped(folder, direct)
             same(f"{name} by {way}", got, first)
-            again, said = imported(url, ways[0], folder)
-            check(again == 0, f"a second import added {again} rows: {said}")
+            in_parts = scratch() + "/data"
+            again, said = imported(url, way, in_parts, parts=3)
+            check(again == rows, f"in parts there are {again} rows and not {rows}: {said}")
+            same(f"{name} by {way} in parts", answers(in_parts), first)
+            for parts in (1, 5):
+                again, said = imported(url, ways[0], folder, parts=parts)
+                check(again == 0, f"a second import added {again} rows: {said}")
             same("after a second import", answers(folder), first)
     if AMD:
         models = run("sql", "SELECT DISTINCT model FROM gpus", "--data-dir", folder).stdout

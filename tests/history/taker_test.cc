@@ -176,6 +176,79 @@ TEST_F(TakerTest, APodWithAPartOfItsNodeIsInTheBooks) {
   }
 }
 
+// A window in parts: owners first, then exporter by exporter. What is said of owners counts for all
+// of them, pods are told of once, and the same in other parts adds nothing.
+TEST_F(TakerTest, AWindowInParts) {
+  const auto add = [](Taker* taker, const char* name, double value,
+                      std::vector<std::pair<std::string_view, std::string_view>> labels) {
+    MetricSeries series;
+    series.name = name;
+    series.labels.assign(labels.begin(), labels.end());
+    for (Micros t = kThen; t <= kThen + kMicrosPerHour; t += kMicrosPerMinute)
+      series.points.push_back({t, value});
+    taker->Add(series);
+  };
+  const auto owners = [&](Taker* taker) {
+    for (const auto& [pod, node] : {std::pair("whole", "a"), {"part", "b"}}) {
+      add(taker, "kube_pod_container_resource_requests", 1,
+          {{"namespace", "ml"},
+           {"pod", pod},
+           {"container", "main"},
+           {"node", node},
+           {"resource", "nvidia_com_gpu"}});
+      add(taker, "kube_pod_status_phase", 1,
+          {{"namespace", "ml"}, {"pod", pod}, {"phase", "Running"}});
+    }
+    return absl::OkStatus();
+  };
+  const auto gpus = [&](Taker* taker, std::string_view node, int n) {
+    for (int k = 0; k < n; ++k) {
+      const std::string uuid = fmt::format("GPU-{}{}", node, k), gpu = fmt::format("{}", k),
+                        instance = fmt::format("{}:9400", node);
+      for (const auto& [name, value] :
+           {std::pair("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", 0.5), {"DCGM_FI_DEV_SM_CLOCK", 1410.0}}) {
+        add(taker, name, value,
+            {{"UUID", uuid},
+             {"gpu", gpu},
+             {"Hostname", node},
+             {"modelName", "NVIDIA A100-SXM4-80GB"},
+             {"instance", instance}});
+      }
+    }
+    return absl::OkStatus();
+  };
+  Intake intake(side_.get(), store_.get(), [this] { return now_; });
+  const Window window = {kThen, kThen + kMicrosPerHour};
+  const auto take = [&](std::string session, bool first, bool more, auto fill) {
+    const auto taken = intake.Take(
+        {.session = std::move(session), .first = first, .more = more, .window = window}, fill);
+    EXPECT_TRUE(taken.ok()) << taken.status();
+    return taken.ok() ? taken->rows : 0;
+  };
+  EXPECT_EQ(take("one", true, true, owners), 0u);
+  EXPECT_EQ(take("one", false, true, [&](Taker* t) { return gpus(t, "a", 1); }), 60u);
+  EXPECT_TRUE(store_->LoadDimensions().value().attempts.empty());  // not yet
+  // Another window before this one is over would be looked up nowhere.
+  EXPECT_TRUE(absl::IsInvalidArgument(
+      intake
+          .Take({.session = "one", .window = {window.to, window.to + kMicrosPerHour}},
+                [](Taker*) { return absl::OkStatus(); })
+          .status()));
+  EXPECT_EQ(take("one", false, false, [&](Taker* t) { return gpus(t, "b", 2); }), 120u);
+  ASSERT_TRUE(intake.End("one").ok());
+  const auto attempts = store_->LoadDimensions().value().attempts;
+  ASSERT_EQ(attempts.size(), 1u);
+  EXPECT_EQ(attempts[0].job, "ml/part");
+  const auto held = side_->jobs.Intervals(kThen, kThen + kMicrosPerHour);
+  ASSERT_EQ(held.size(), 1u);
+  EXPECT_EQ(held[0].entity, side_->registry.FindEntity("GPU-a0"));
+  EXPECT_EQ(side_->jobs.job(held[0].job)->key, "ml/whole");
+
+  EXPECT_EQ(take("two", true, true, [&](Taker* t) { return gpus(t, "b", 2); }), 0u);
+  EXPECT_EQ(take("two", false, false, [&](Taker* t) { return gpus(t, "a", 1); }), 0u);
+  ASSERT_TRUE(intake.End("two").ok());
+}
+
 TEST_F(TakerTest, OneAtATime) {
   Intake intake(side_.get(), store_.get(), [this] { return now_; });
   ASSERT_TRUE(Take(&intake, "one", true, kThen).ok());

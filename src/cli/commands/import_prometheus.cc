@@ -36,7 +36,7 @@ struct PrometheusImport {
   std::string url, tsdb, into, last, from, to, way = "auto", bearer_file, user, password_file, ca,
                                                cert, key, pause;
   std::vector<std::string> match, headers, replica_labels;
-  int parallel = 1;
+  int parallel = 1, parts = 1;
   bool dry_run = false;
 };
 
@@ -64,10 +64,10 @@ StatusOr<std::string> SecretOf(Context& context, const std::string& file, const 
 StatusOr<history::Access> AccessOfFolder(const PrometheusImport& o) {
   if (!o.bearer_file.empty() || !o.user.empty() || !o.password_file.empty() || !o.headers.empty() ||
       !o.ca.empty() || !o.cert.empty() || !o.key.empty() || !o.pause.empty() || o.parallel != 1 ||
-      o.way != "auto")
+      o.parts != 1 || o.way != "auto")
     return InvalidArgument(
         "--tsdb reads files: --way, --bearer-token-file, --user, --password-file, --header, --ca, "
-        "--cert, --key, --pause and --parallel are for a server");
+        "--cert, --key, --pause, --parts and --parallel are for a server");
   return history::Access{.tsdb = o.tsdb};
 }
 
@@ -148,6 +148,7 @@ StatusOr<history::ImportOptions> OptionsOf(Context& context, const PrometheusImp
   FW_ASSIGN_OR_RETURN(options.window, WindowOf(o));
   options.way = o.way;
   options.parallel = o.parallel;
+  options.parts = o.parts;
   options.taking.replica_labels = o.replica_labels;
   for (const std::string& match : o.match) {
     auto matchers = history::ParseMatchers(match);
@@ -292,9 +293,7 @@ Status RunImportPrometheus(Context& context, const PrometheusImport& o) {
     const Micros now = MonotonicNow();
     if (now - said < 2 * kMicrosPerSecond && p.done < p.all.to) return;
     said = now;
-    const double share =
-        static_cast<double>(p.done - p.all.from) / static_cast<double>(p.all.to - p.all.from);
-    const double spent = ToSeconds(now - begin);
+    const double share = p.share, spent = ToSeconds(now - begin);
     context.Say(fmt::format(
         "{:3.0f} %  until {}  {} samples, {} a second, {} left", share * 100, FormatTime(p.done),
         Count(p.samples),
@@ -366,6 +365,10 @@ Args AddImportPrometheus(Args app, Run* run) {
       .OneWord();
   sub.Option("--key FILE", o->key, "That certificate's key (PEM), without a passphrase").OneWord();
   sub.Option("--pause DURATION", o->pause, "Between two requests: gentler (0s)").OneWord();
+  sub.Option("--parts N", o->parts,
+             "Ask for the exporters in so many parts at least: smaller queries (without it only "
+             "where there are more series than memory wants to hold)")
+      .Range(1, 1000);
   sub.Option("--parallel N", o->parallel, "Requests at a time: faster, and less gentle")
       .Range(1, 16)
       .ShowDefault();
