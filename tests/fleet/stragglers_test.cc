@@ -254,6 +254,80 @@ TEST_F(StragglersTest, AHostThatIsLateIsNamedOnceWithItsDeficit) {
   EXPECT_NEAR(found.named[0].deficit.value_or(0), .095, .015);
 }
 
+// Of two hosts neither is the middle, whichever has more GPUs that say something.
+TEST_F(StragglersTest, OfTwoHostsTheOneThatIsLateIsNamed) {
+  AddHealthyJobs(10);
+  for (const size_t silent : {2u, 10u}) {
+    auto gpus = Synchronous(16);
+    gpus[silent].tensor_usable = false;
+    for (size_t i = 8; i < 16; ++i) gpus[i].duty /= 1.08, gpus[i].sm /= 1.1, gpus[i].power *= .97;
+    AddJob(gpus);
+  }
+  const StragglersFound found = Find();
+  ASSERT_EQ(found.named.size(), 2u);
+  for (const Straggler& s : found.named) {
+    EXPECT_EQ(s.kind, StragglerKind::kHost);
+    EXPECT_EQ(s.rank / 8, 1u);
+    EXPECT_NEAR(s.deficit.value_or(0), .095, .02);
+  }
+}
+
+// Nobody waits for a host of a job whose ranks go their own way, nor for one whose duty goes up and
+// down so much that an hour of it says little.
+TEST_F(StragglersTest, AHostIsNotLateForOthersThatDoNotWait) {
+  AddHealthyJobs(10);
+  std::vector<Shown> gpus(16);
+  for (Shown& g : gpus) g.clock = 1350 * (1 + .02 * normal_(random_));
+  for (size_t i = 8; i < 16; ++i) gpus[i].duty /= 1.08, gpus[i].sm /= 1.1;
+  AddJob(gpus);
+  EXPECT_TRUE(Find().named.empty());
+
+  gpus = Synchronous(16);
+  StragglerJob& job = jobs_.emplace_back();
+  for (size_t i = 0; i < gpus.size(); ++i) {
+    GpuWork& w = works_.emplace_back();
+    for (int t = 0; t <= 3600; t += 90) {
+      Shown g = gpus[i];
+      const bool low = (t / 90 + (i < 8 ? 0 : 1)) % 3 == 0 || (i >= 8 && t < 450);
+      g.duty = low ? .45 : .99;
+      g.sm = low ? .3 : .6;
+      w.Add(t * kMicrosPerSecond, 90, true, RowOf(g, t / 3600.0));
+    }
+    job.ranks.push_back({static_cast<int32_t>(i), static_cast<int32_t>(i / 8), 0, &w});
+  }
+  const StragglersFound found = Find();
+  EXPECT_TRUE(found.jobs.back().judged());
+  EXPECT_TRUE(found.named.empty());
+}
+
+// In a small job a low clock may be how GPUs differ. Where heat holds it down, and not the others',
+// it is not.
+TEST_F(StragglersTest, WhatHoldsAClockDownSpeaksForALowOne) {
+  const auto named = [&](double factor, uint32_t reasons, int held) {
+    jobs_.clear();
+    works_.clear();
+    random_.seed(11);
+    AddHealthyJobs(10);
+    for (int k = 0; k < 20; ++k) {
+      auto gpus = Synchronous(2);
+      for (Shown& g : gpus) g.clock = 1350, g.tensor = .3;
+      SlowDown(&gpus[1], factor);
+      for (int i = 0; i < held; ++i) gpus[1 - i].reasons = reasons, gpus[1 - i].temp = 86;
+      AddJob(gpus);
+    }
+    int64_t right = 0;
+    for (const Straggler& s : Find().named) {
+      EXPECT_GE(s.job, 10u);
+      EXPECT_EQ(s.rank, 1u);
+      right += s.kind == StragglerKind::kThermal ? 1 : 0;
+    }
+    return right;
+  };
+  EXPECT_GE(named(1.07, 0x20, 1), 18);
+  EXPECT_EQ(named(1.02, 0x20, 1), 0);
+  EXPECT_EQ(named(1.07, 0x20, 2), 0);  // of both
+}
+
 TEST_F(StragglersTest, HealthyFleetsHaveNoNames) {
   for (int i = 0; i < 60; ++i) AddJob(Synchronous(8 << (i % 4)), 1800);
   const StragglersFound found = Find();

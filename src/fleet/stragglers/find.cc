@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <set>
@@ -23,6 +24,17 @@ constexpr double kUsualSpread = 0.0148, kLeastSpread = 0.0125, kMostSpread = 0.0
 constexpr size_t kOwnSpreadGpus = 64;  // from so many judged GPUs on a fleet's own spread counts
 // One GPU in a hundred is slower than the spread explains (the same study), and by up to this much.
 constexpr double kSlowShare = 0.01, kSlowest = 0.5;
+// What no clock shows (the other 0.84 %) can only make a GPU slower than its clock says: of so many
+// eighths of all at least so much, in the middle of each of these, by the half of a normal
+// distribution.
+constexpr std::array<double, 8> kUnseen = {0.0007, 0.0020, 0.0034, 0.0049,
+                                           0.0066, 0.0085, 0.0111, 0.0156};
+// Of those that something holds down a larger share is slow; it is measured in each answer,
+// beginning with this one, which counts as so many of them.
+constexpr double kHeldDownShare = 0.1, kHeldDownPrior = 10;
+constexpr int kHeldDownRounds = 5;
+// The scatter of a job's own ranks counts with that of the fleet, which stands for so many of them.
+constexpr double kFleetsClockPart = 4;
 // Beyond this many sd activity and clock contradict each other; and a clock that says less than
 // half of what activity does is no reason for it.
 constexpr double kContradiction = 3.5, kConfirmed = 0.5;
@@ -33,6 +45,8 @@ struct Candidate {
   size_t job = 0, rank = 0;
   double innocent = 1;             // probability that it is less than kInnocent slower
   double slower = 0;               // log
+  double error = 0;                // sd of it
+  bool held_down = false;          // HeldDownRanks()
   std::optional<Straggler> other;  // not by its clock
 };
 
@@ -50,9 +64,14 @@ class Finder {
       Weigh(j);
       out_.jobs.push_back(estimates_[j].verdict);
     }
+    Judge();
     for (Suspect& s : SuspectsAtFullClock(jobs_, estimates_, limits_.by_errors)) {
       if (s.slower > 0) s.straggler.deficit = std::expm1(s.slower);
-      candidates_.push_back({s.job, s.rank, s.innocent, s.slower, std::move(s.straggler)});
+      candidates_.push_back({.job = s.job,
+                             .rank = s.rank,
+                             .innocent = s.innocent,
+                             .slower = s.slower,
+                             .other = std::move(s.straggler)});
     }
     Name();
     return std::move(out_);
@@ -95,8 +114,15 @@ class Finder {
       noise += e.sd * e.sd;
     }
     const double sd = std::sqrt(spread * spread + noise / static_cast<double>(x.size()));
+    // GPUs of one job may be more alike than those of the fleet: all at their highest clock.
+    const double n = static_cast<double>(x.size()), own = RobustSd(x);
+    const double middle_sd = std::min(
+        sd, std::sqrt((n * own * own + kFleetsClockPart * sd * sd) / (n + kFleetsClockPart)));
     Location of_all;
     const bool small = x.size() <= kWithoutOneself;
+    // Among many ranks the clock says enough.
+    const std::vector<bool> held =
+        small ? HeldDownRanks(jobs_[j], job) : std::vector<bool>(x.size());
     double of_all_activity = 0;
     if (!small) {
       of_all = BiweightLocation(x, sd);
@@ -106,12 +132,28 @@ class Finder {
       const RankEstimate& e = job.ranks[i];
       const Location others = small ? BiweightLocation(x, sd, static_cast<int>(i)) : of_all;
       const double slower = x[i] - others.at;
-      if (!(slower > std::log1p(kInnocent))) continue;
-      const double error = std::sqrt(e.sd * e.sd + sd * sd / std::max(1.0, others.weight));
+      const double error =
+          std::sqrt(e.sd * e.sd + middle_sd * middle_sd / std::max(1.0, others.weight));
+      if (held[i]) held_down_.push_back({slower, error});
+      if (!(slower > std::log1p(kInnocent) - kUnseen[kUnseen.size() / 2])) continue;
       if (!Confirmed(e, slower, small ? MiddleActivity(job, static_cast<int>(i)) : of_all_activity))
         continue;
-      candidates_.push_back({j, i, InnocentOf(slower, error, spread), slower, std::nullopt});
+      candidates_.push_back(
+          {.job = j, .rank = i, .slower = slower, .error = error, .held_down = held[i]});
     }
+  }
+
+  // How probably each candidate is innocent.
+  void Judge() {
+    double share = kHeldDownShare;
+    for (int round = 0; round < kHeldDownRounds; ++round) {
+      double slow = kHeldDownShare * kHeldDownPrior;
+      for (const auto& [slower, error] : held_down_)
+        slow += 1 - InnocentOf(slower, error, out_.spread, share);
+      share = slow / (kHeldDownPrior + static_cast<double>(held_down_.size()));
+    }
+    for (Candidate& c : candidates_)
+      c.innocent = InnocentOf(c.slower, c.error, out_.spread, c.held_down ? share : kSlowShare);
   }
 
   // Whether activity and clock both say so; `others`: log activity of the middle of the others.
@@ -190,22 +232,28 @@ class Finder {
   StragglersFound out_;
   std::vector<JobEstimate> estimates_;
   std::vector<Candidate> candidates_;
+  std::vector<std::pair<double, double>> held_down_;  // how much slower each is, and its error
 };
 
 }  // namespace
 
-double InnocentOf(double x, double sd, double spread) {
-  const double least = std::log1p(kInnocent), most = std::log1p(kSlowest);
+double InnocentOf(double x, double sd, double spread, double slow_share) {
+  const double most = std::log1p(kSlowest);
   const double marginal = std::sqrt(spread * spread + sd * sd);
   const double shrunk = x * spread * spread / (marginal * marginal);
   const double left = spread * sd / marginal;
-  const double normal = (1 - kSlowShare) * NormalDensity(x, marginal);
-  const double below = NormalBelow((least - shrunk) / left);
-  const double slow =
-      kSlowShare / (most - least) * (NormalBelow((x - least) / sd) - NormalBelow((x - most) / sd));
-  const double innocent = normal * below, guilty = normal * (1 - below) + std::max(0.0, slow);
+  const double normal = (1 - slow_share) * NormalDensity(x, marginal);
+  double innocent = 0, guilty = 0;
+  for (const double unseen : kUnseen) {
+    const double least = std::log1p(kInnocent) - unseen;
+    const double below = NormalBelow((least - shrunk) / left);
+    const double slow = slow_share / (most - least) *
+                        (NormalBelow((x - least) / sd) - NormalBelow((x - most) / sd));
+    innocent += normal * below;
+    guilty += normal * (1 - below) + std::max(0.0, slow);
+  }
   if (innocent + guilty > 0) return innocent / (innocent + guilty);
-  return x > least ? 0 : 1;  // slower than anything that is expected
+  return x > std::log1p(kInnocent) ? 0 : 1;  // slower than anything that is expected
 }
 
 std::string_view StragglerKindName(StragglerKind k) {

@@ -91,7 +91,7 @@ struct StragglerLimits {
   // probability, ...
   double false_name = 0.01;
   // ... or a less certain one while at most this share of all names is expected to be wrong.
-  double false_names = 0.01;
+  double false_names = 0.006;
   // The same of names at a normal clock, among these.
   double false_soft_names = 0.02;
   // Whether stalls and bad links are sought: errors come in bursts, of which a short time shows too

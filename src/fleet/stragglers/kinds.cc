@@ -17,36 +17,62 @@ constexpr double kLowerLimit = 0.97, kAtLimit = 0.95;
 // cooler.
 constexpr double kHotC = 82, kHotterC = 8;
 
+double Thermal(const Beside& b) {
+  return std::max(b.More(ShareOf(HeldDown::kThermal)),
+                  b.More(ViolationShare(kWorkThermalViolation)));
+}
+double Power(const Beside& b) {
+  return std::max({b.More(ShareOf(HeldDown::kPowerCap)), b.More(ShareOf(HeldDown::kPowerBrake)),
+                   b.More(ViolationShare(kWorkPowerViolation))});
+}
+
+StragglerKind KindBeside(const Beside& b) {
+  const double thermal = Thermal(b), power = Power(b);
+  if (thermal > kHeldDown && thermal >= power) return StragglerKind::kThermal;
+  const auto limit = b.own().Mean(kWorkPowerLimit), limits = b.Peers(MeanOfField(kWorkPowerLimit));
+  const auto watts = b.own().Mean(kWorkPower);
+  const bool lower_limit = limit && limits && *limit < kLowerLimit * *limits;
+  const bool at_limit = lower_limit && watts && *watts > kAtLimit * *limit;
+  if (at_limit || power > kPowerHeldDown) return StragglerKind::kPowerCap;
+  const auto temp = b.own().Mean(kWorkTemp), temps = b.Peers(MeanOfField(kWorkTemp));
+  const bool hot = temp && temps && *temp >= kHotC && *temp >= *temps + kHotterC;
+  return thermal > kHeldDown || hot ? StragglerKind::kThermal : StragglerKind::kClock;
+}
+
 }  // namespace
+
+std::vector<bool> HeldDownRanks(const StragglerJob& job, const JobEstimate& estimate) {
+  const auto work = [&](size_t i) -> const GpuWork& {
+    return *job.ranks[estimate.ranks[i].rank].work;
+  };
+  double highest_limit = 0;
+  for (size_t i = 0; i < estimate.ranks.size(); ++i)
+    highest_limit = std::max(highest_limit, work(i).Mean(kWorkPowerLimit).value_or(0));
+  std::vector<bool> held(estimate.ranks.size());
+  for (size_t i = 0; i < held.size(); ++i) {
+    // Most show nothing at all, whatever their peers do.
+    const GpuWork& w = work(i);
+    const auto any = [&w](const WorkMeasure& of) { return of(w).value_or(0) > kHeldDown; };
+    const bool may =
+        w.Mean(kWorkPowerLimit).value_or(highest_limit) < kLowerLimit * highest_limit ||
+        w.Mean(kWorkTemp).value_or(0) >= kHotC || any(ShareOf(HeldDown::kThermal)) ||
+        any(ShareOf(HeldDown::kPowerCap)) || any(ShareOf(HeldDown::kPowerBrake)) ||
+        any(ViolationShare(kWorkThermalViolation)) || any(ViolationShare(kWorkPowerViolation));
+    held[i] = may && KindBeside(Beside(job, estimate, i)) != StragglerKind::kClock;
+  }
+  return held;
+}
 
 Straggler StragglerByClock(const StragglerJob& job, const JobEstimate& estimate, size_t rank) {
   const Beside b(job, estimate, rank);
   Straggler s;
-  s.kind = StragglerKind::kClock;
+  s.kind = KindBeside(b);
   b.Tell("sm_clock_mhz", MeanOfField(kWorkClock), &s);
   b.Tell(
       "tensor_active", [](const GpuWork& w) { return w.Tensor(); }, &s);
   b.Tell("power_w", MeanOfField(kWorkPower), &s);
   b.Tell("power_limit_w", MeanOfField(kWorkPowerLimit), &s);
   b.Tell("gpu_temp_c", MeanOfField(kWorkTemp), &s);
-  const double thermal =
-      std::max(b.More(ShareOf(HeldDown::kThermal)), b.More(ViolationShare(kWorkThermalViolation)));
-  const double power =
-      std::max({b.More(ShareOf(HeldDown::kPowerCap)), b.More(ShareOf(HeldDown::kPowerBrake)),
-                b.More(ViolationShare(kWorkPowerViolation))});
-  const auto limit = b.own().Mean(kWorkPowerLimit), limits = b.Peers(MeanOfField(kWorkPowerLimit));
-  const auto watts = b.own().Mean(kWorkPower);
-  const bool lower_limit = limit && limits && *limit < kLowerLimit * *limits;
-  const bool at_limit = lower_limit && watts && *watts > kAtLimit * *limit;
-  const auto temp = b.own().Mean(kWorkTemp), temps = b.Peers(MeanOfField(kWorkTemp));
-  const bool hot = temp && temps && *temp >= kHotC && *temp >= *temps + kHotterC;
-  if (thermal > kHeldDown && thermal >= power) {
-    s.kind = StragglerKind::kThermal;
-  } else if (at_limit || power > kPowerHeldDown) {
-    s.kind = StragglerKind::kPowerCap;
-  } else if (thermal > kHeldDown || hot) {
-    s.kind = StragglerKind::kThermal;
-  }
   if (s.kind == StragglerKind::kThermal) {
     b.Tell("thermal_share", ShareOf(HeldDown::kThermal), &s);
     b.Tell("thermal_violation_share", ViolationShare(kWorkThermalViolation), &s);

@@ -55,6 +55,7 @@ class RankEstimator {
     CompareHosts();
     if (Independent()) {
       out_.verdict.reason = NotJudged::kIndependent;
+      out_.ranks.clear();
       return std::move(out_);
     }
     Combine();

@@ -65,6 +65,7 @@ constexpr double kHarmless = 3e-6;  // how seldom harmless errors are so many
 // fleet, which stands for so many of them.
 constexpr double kFleetsPart = 2;
 constexpr double kLeastHostSlower = 0.012;
+constexpr double kEdge = 0.15;   // of a row that a pause begins or ends in
 constexpr double kShrunk = 0.8;  // what of a difference between two GPUs' clocks is not chance
 
 struct RankTraits {
@@ -333,42 +334,92 @@ class SuspectFinder {
       for (const RankEstimate& e : estimates_[j].ranks) slower.push_back(e.slower);
       if (!slower.empty()) slower_middle_[j] = MedianOf(std::move(slower));
     }
-    std::map<std::pair<size_t, int32_t>, std::vector<const RankTraits*>> by_host;
-    for (const RankTraits& r : ranks_) by_host[{r.job, RankOf(r).host}].push_back(&r);
-    for (const auto& [key, ranks] : by_host) {
-      const size_t of_job = estimates_[key.first].ranks.size();
-      if (of_job < kFewRanks || ranks.size() == of_job) continue;  // it is the whole job
-      std::vector<double> duty, sm;
-      for (const RankTraits* r : ranks) {
-        if (!std::isnan(r->trait[kDuty])) duty.push_back(r->trait[kDuty]);
-        if (!std::isnan(r->trait[kSm])) sm.push_back(r->trait[kSm]);
+    std::map<size_t, std::map<int32_t, HostTraits>> by_job;
+    for (const RankTraits& r : ranks_) by_job[r.job][RankOf(r).host].ranks.push_back(&r);
+    for (auto& [job, hosts] : by_job) {
+      if (estimates_[job].ranks.size() < kFewRanks) continue;
+      double longest = 0;
+      for (auto& [host, traits] : hosts) {
+        traits.Measure(*this);
+        longest = std::max(longest, traits.observed_s);
       }
-      if (duty.empty() || sm.empty()) continue;
-      const double late = -MedianOf(duty), idler = -MedianOf(sm);
-      if (!(late > kLeastHostSlower && idler > late / 2)) continue;
-      // Its slowest GPU starts late and takes its time.
-      double slowest = 0;
-      for (const RankTraits* r : ranks)
-        slowest = std::max(
-            slowest, kShrunk * (estimates_[r->job].ranks[r->rank].slower - slower_middle_[r->job]));
-      const double slower = late + slowest;
-      const double n = std::sqrt(static_cast<double>(duty.size()));
-      // Scrapes of a host fall alike on the edges of pauses.
-      const double edge = 0.15 / std::max(1.0, WorkOf(*ranks.front()).Readings());
-      Suspect s;
-      s.job = key.first;
-      s.rank = ranks.front()->rank;
-      s.slower = slower;
-      s.innocent = InnocentOf(slower, std::hypot(sd_[kDuty] / n, edge), sd_[kDuty]);
-      s.straggler.kind = StragglerKind::kHost;
-      s.straggler.whole_host = ranks.size() > 1;
-      const Beside b(jobs_[s.job], estimates_[s.job], s.rank, Beside::Peer::kOtherHosts);
-      b.Tell("gpu_util", MeanOfField(kWorkDuty), &s.straggler);
-      b.Tell("sm_active", MeanOfField(kWorkSmActive), &s.straggler);
-      b.Tell("power_w", MeanOfField(kWorkPower), &s.straggler);
-      b.Tell("pcie_rx_bps", MeanOfField(kWorkPcieRx), &s.straggler);
-      out_.push_back(std::move(s));
+      // What the job did while one was silent, that one does not show.
+      for (auto& [host, traits] : hosts)
+        if (longest > 0) traits.edges += traits.rows * (1 - traits.observed_s / longest);
+      for (const auto& [host, traits] : hosts) FindLate(job, host, hosts);
     }
+  }
+
+  // Of a host's ranks of a job; duty and SM activity at their medians, NaN where no rank knows.
+  struct HostTraits {
+    std::vector<const RankTraits*> ranks;
+    double duty = NAN, sm = NAN;
+    // Variance of the duty by how its scrapes fell on the job's pauses; of that of a row; and for
+    // how long it was heard.
+    double edges = 0, rows = 0, observed_s = 0;
+    size_t known = 0;  // ranks that know the duty
+    void Measure(const SuspectFinder& finder) {
+      std::vector<double> duties, sms, of_edges, of_rows, observed;
+      for (const RankTraits* r : ranks) {
+        if (!std::isnan(r->trait[kSm])) sms.push_back(r->trait[kSm]);
+        if (std::isnan(r->trait[kDuty])) continue;
+        duties.push_back(r->trait[kDuty]);
+        const GpuWork& work = finder.WorkOf(*r);
+        const double n = std::max(1.0, work.Readings());
+        of_rows.push_back(work.DutyVariance());
+        of_edges.push_back(std::pow(kEdge / n, 2) + of_rows.back() / n);
+        observed.push_back(work.observed_s());
+      }
+      if (!duties.empty()) {
+        edges = MedianOf(std::move(of_edges));
+        rows = MedianOf(std::move(of_rows));
+        observed_s = MedianOf(std::move(observed));
+      }
+      known = duties.size();
+      duty = MedianOf(std::move(duties));
+      sm = MedianOf(std::move(sms));
+    }
+  };
+
+  // Hosts are held against hosts: of two, the ranks of the one with more of them are the middle.
+  void FindLate(size_t job, int32_t host, const std::map<int32_t, HostTraits>& hosts) {
+    const HostTraits& own = hosts.at(host);
+    std::vector<double> duties, sms;
+    double edges = 0;
+    for (const auto& [other, traits] : hosts) {
+      if (other == host) continue;
+      edges += traits.edges;
+      if (!std::isnan(traits.duty)) duties.push_back(traits.duty);
+      if (!std::isnan(traits.sm)) sms.push_back(traits.sm);
+    }
+    const double others = static_cast<double>(duties.size());
+    const double late = MedianOf(std::move(duties)) - own.duty,
+                 idler = MedianOf(std::move(sms)) - own.sm;
+    if (!(late > kLeastHostSlower && idler > late / 2)) return;
+    const std::vector<const RankTraits*>& ranks = own.ranks;
+    // Its slowest GPU starts late and takes its time.
+    double slowest = 0;
+    for (const RankTraits* r : ranks)
+      slowest = std::max(slowest,
+                         kShrunk * (estimates_[job].ranks[r->rank].slower - slower_middle_[job]));
+    const double slower = late + slowest;
+    // Scrapes of a host fall alike on the edges of pauses, and otherwise than those of another one.
+    const double of_gpus = sd_[kDuty] * sd_[kDuty] / static_cast<double>(own.known),
+                 error =
+                     std::sqrt(of_gpus * (1 + 1 / others) + own.edges + edges / (others * others));
+    Suspect s;
+    s.job = job;
+    s.rank = ranks.front()->rank;
+    s.slower = slower;
+    s.innocent = InnocentOf(slower, error, sd_[kDuty]);
+    s.straggler.kind = StragglerKind::kHost;
+    s.straggler.whole_host = ranks.size() > 1;
+    const Beside b(jobs_[s.job], estimates_[s.job], s.rank, Beside::Peer::kOtherHosts);
+    b.Tell("gpu_util", MeanOfField(kWorkDuty), &s.straggler);
+    b.Tell("sm_active", MeanOfField(kWorkSmActive), &s.straggler);
+    b.Tell("power_w", MeanOfField(kWorkPower), &s.straggler);
+    b.Tell("pcie_rx_bps", MeanOfField(kWorkPcieRx), &s.straggler);
+    out_.push_back(std::move(s));
   }
 
   std::span<const StragglerJob> jobs_;

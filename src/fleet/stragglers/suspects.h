@@ -32,7 +32,7 @@ std::vector<Suspect> SuspectsAtFullClock(std::span<const StragglerJob> jobs,
                                          bool by_errors = true);
 
 // The probability that what was measured `x` slower (log), with an error of `sd`, is less than
-// kInnocent slower, where all but a few are the same but for `spread` (sd).
-double InnocentOf(double x, double sd, double spread);
+// kInnocent slower than it could be, where all but `slow_share` are the same but for `spread` (sd).
+double InnocentOf(double x, double sd, double spread, double slow_share = 0.01);
 
 }  // namespace flopwatch::fleet

@@ -82,6 +82,8 @@ class GpuWork {
   double Readings() const;
   // The variance of one reading of the clock, MHz squared; 0 where there is none.
   double ClockVariance() const;
+  // The same of a row's duty, as a share of its mean squared: how unlike its rows are.
+  double DutyVariance() const;
   // By how much a total from kWorkReplays on grew. A total that went back began anew: what it has
   // is what it grew by at least.
   std::optional<double> Growth(WorkField f) const;
@@ -113,7 +115,7 @@ class GpuWork {
   double observed_s_ = 0, work_s_ = 0, no_tensor_s_ = 0, reasons_s_ = 0;
   Sum tensor_;
   std::array<Sum, kWorkMeans> means_;
-  double clock_squares_ = 0, clock_weight_squares_ = 0;
+  double clock_squares_ = 0, clock_weight_squares_ = 0, duty_squares_ = 0;
   std::array<double, static_cast<size_t>(HeldDown::kCount)> held_down_s_{};
   std::array<Ends, kWorkTotals> totals_;
 };
@@ -163,6 +165,7 @@ inline void GpuWork::AddMeans(const Row& row) {
     clock_squares_ += w * clock * clock;
     clock_weight_squares_ += w * w;
   }
+  if (const double duty = row.v[kWorkDuty]; !std::isnan(duty)) duty_squares_ += w * duty * duty;
   if (std::isnan(row.v[kWorkReasons])) return;
   const double bits = std::clamp<double>(row.v[kWorkReasons], 0, 1 << 20);
   const auto reasons = static_cast<uint32_t>(bits);
@@ -194,6 +197,7 @@ inline GpuWork& GpuWork::operator+=(const GpuWork& o) {
   }
   clock_squares_ += o.clock_squares_;
   clock_weight_squares_ += o.clock_weight_squares_;
+  duty_squares_ += o.duty_squares_;
   for (size_t i = 0; i < held_down_s_.size(); ++i) held_down_s_[i] += o.held_down_s_[i];
   return *this;
 }
@@ -213,6 +217,13 @@ inline double GpuWork::ClockVariance() const {
   if (!(s.weight > 0)) return 0;
   const double mean = s.value / s.weight;
   return std::max(0.0, clock_squares_ / s.weight - mean * mean);
+}
+
+inline double GpuWork::DutyVariance() const {
+  const Sum& s = means_[kWorkDuty - kWorkClock];
+  if (!(s.weight > 0) || !(s.value > 0)) return 0;
+  const double mean = s.value / s.weight;
+  return std::max(0.0, duty_squares_ / s.weight / (mean * mean) - 1);
 }
 
 inline std::optional<double> GpuWork::Growth(WorkField f) const {
