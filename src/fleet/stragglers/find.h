@@ -26,7 +26,8 @@
 
 namespace flopwatch::fleet {
 
-// A GPU this much slower than the others of its job is within what GPUs of one model differ by.
+// A GPU this much slower than it could be is within what GPUs of one model differ by. Its clock
+// says so beside the middle of its job; what no clock shows comes to it.
 inline constexpr double kInnocent = 0.03;
 
 enum class StragglerKind : uint8_t { kClock, kPowerCap, kThermal, kStall, kLink, kHost, kUnknown };
