@@ -3,16 +3,20 @@
 // are.
 //
 // FLOPWATCH_TEST_SEEDS=N: that many times as many seeds a preset; FLOPWATCH_TEST_FIRST_SEED: the
-// first. FLOPWATCH_TEST_DUMP=1: a line for each that is to be found.
+// first. FLOPWATCH_TEST_DUMP=1: a line for each that is to be found. FLOPWATCH_TEST_RANKS=FILE:
+// what each rank shows beside its job's others, and the truth, for bench/stragglers_bound.py.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -71,6 +75,79 @@ struct Tally {
 constexpr double kMostInnocent = 1.03, kSlow = 1.05;
 constexpr double kLeastWork = 600;  // seconds
 
+// What counters show of ranks and what is true of them, a line each.
+class RankFile {
+ public:
+  struct Truth {
+    std::string kind;     // of a straggler; with "_part" where it was not one for all of the hour
+    double size = 0;      // times slower
+    double factor = 1;    // of the GPU, the largest of the hour
+    std::string_view as;  // what it was named
+  };
+  // Null: nobody asked for it.
+  static RankFile* Get() {
+    static const char* const path = std::getenv("FLOPWATCH_TEST_RANKS");
+    static RankFile file(path);
+    return path == nullptr ? nullptr : &file;
+  }
+  // `truths`: of each rank.
+  void Write(const Fleet::Model& m, int hour, std::string_view job,
+             const std::vector<fleet::StragglerRank>& ranks, const std::vector<Truth>& truths) {
+    std::map<int32_t, int> hosts;
+    std::array<std::vector<double>, kFigures> all;
+    for (const fleet::StragglerRank& r : ranks) {
+      if (r.work->work_s() < kLeastWork / 2) continue;
+      ++hosts[r.host];
+      for (int f = 0; f < kFigures; ++f)
+        if (const double v = Figure(*r.work, f); !std::isnan(v)) all[f].push_back(v);
+    }
+    std::array<double, kFigures> middle, scatter;
+    for (int f = 0; f < kFigures; ++f) {
+      middle[f] = Median(all[f]);
+      for (double& v : all[f]) v = std::abs(v - middle[f]);
+      scatter[f] = Median(all[f]);
+    }
+    for (size_t i = 0; i < ranks.size(); ++i) {
+      const fleet::GpuWork& work = *ranks[i].work;
+      if (work.work_s() < kLeastWork / 2) continue;
+      const Truth& t = truths[i];
+      fmt::print(out_, "{},{},{},{},{},{},{},{:.4f},{:.4f},{},{},{},{:.0f}", m.options.seed,
+                 static_cast<int>(m.options.preset), hour, job, ranks[i].gpu, ranks[i].host, t.kind,
+                 t.size, t.factor, t.as, hosts.size(), hosts[ranks[i].host], work.work_s());
+      for (int f = 0; f < kFigures; ++f) {
+        const double v = Figure(work, f);
+        fmt::print(out_, ",{:.5g},{:.4g},{:.4g}", v - middle[f], scatter[f], v);
+      }
+      fmt::print(out_, "\n");
+    }
+  }
+
+ private:
+  // Logarithms of tensor activity and of the means, shares of what holds clocks down, errors an
+  // hour.
+  static constexpr int kMeans = fleet::kWorkMeans,
+                       kHeld = static_cast<int>(fleet::HeldDown::kCount),
+                       kFigures = 1 + kMeans + kHeld + fleet::kWorkTotals;
+
+  explicit RankFile(const char* path) : out_(path == nullptr ? nullptr : std::fopen(path, "w")) {}
+  static double Figure(const fleet::GpuWork& w, int f) {
+    const auto log = [](std::optional<double> v) { return v && *v > 0 ? std::log(*v) : NAN; };
+    if (f == 0) return log(w.Tensor());
+    if (--f < kMeans) return log(w.Mean(static_cast<fleet::WorkField>(fleet::kWorkClock + f)));
+    if ((f -= kMeans) < kHeld)
+      return w.HeldDownShare(static_cast<fleet::HeldDown>(f)).value_or(NAN);
+    const auto grown = w.Growth(static_cast<fleet::WorkField>(fleet::kWorkReplays + f - kHeld));
+    return grown ? *grown / std::max(w.observed_s(), 60.0) * 3600 : NAN;
+  }
+  static double Median(std::vector<double> v) {
+    if (v.empty()) return NAN;
+    std::ranges::nth_element(v, v.begin() + static_cast<ptrdiff_t>(v.size() / 2));
+    return v[v.size() / 2];
+  }
+
+  std::FILE* const out_;
+};
+
 // One hour of a fleet.
 class Hour {
  public:
@@ -84,6 +161,7 @@ class Hour {
     for (size_t j = 0; j < input_.ids.size(); ++j) job_at_[m_.JobKey(input_.ids[j])] = j;
     CheckNames();
     CheckEvents();
+    if (RankFile* const file = RankFile::Get()) WriteRanks(hour, file);
   }
 
  private:
@@ -154,6 +232,30 @@ class Hour {
                    static_cast<double>(from - e.start) / kMicrosPerHour);
       tally_.events[std::string(e.kind)]
                    [fmt::format("{} {} {} {}", m_.options.seed, e.job, e.entity, e.start)] |= right;
+    }
+  }
+
+  void WriteRanks(int hour, RankFile* file) const {
+    for (size_t j = 0; j < input_.jobs.size(); ++j) {
+      if (!found_.jobs[j].judged()) continue;
+      const std::string key = m_.JobKey(input_.ids[j]);
+      std::vector<RankFile::Truth> truths;
+      for (const fleet::StragglerRank& r : input_.jobs[j].ranks) {
+        RankFile::Truth& t = truths.emplace_back();
+        t.factor = FactorOf(j, r.gpu);
+        if (const auto name = named_.find({j, r.gpu}); name != named_.end())
+          t.as = fleet::StragglerKindName(name->second);
+        const std::string uuid = m_.Uuid(r.gpu, m_.Generation(r.gpu, m_.plan.horizon));
+        for (const EventTruth& e : truth_.events) {
+          if (e.job != key || !e.kind.starts_with("straggler_") || e.size <= t.size) continue;
+          if (e.entity != uuid && std::ranges::find(e.gpus, uuid) == e.gpus.end()) continue;
+          const bool all = e.start <= truth_.from && e.end >= truth_.to;
+          t.kind = e.kind.substr(std::size("straggler_") - 1);
+          t.kind += all ? "" : "_part";
+          t.size = e.size;
+        }
+      }
+      file->Write(m_, hour, key, input_.jobs[j].ranks, truths);
     }
   }
 
