@@ -406,8 +406,15 @@ StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog
   FW_ASSIGN_OR_RETURN(const auto taker, StoreTaker::Into(options.taking, catalog, nullptr));
   taker->AddReplicaLabels(importer.replica_labels());
   Window look = {std::max(options.window.from, options.window.to - kLook), options.window.to};
+  size_t parts = 1;
+  if (importer.CanTakeInParts()) {
+    FW_ASSIGN_OR_RETURN(const Micros length, importer.FirstLength(look.from, taker.get()));
+    parts = static_cast<size_t>((look.to - look.from + length - 1) / length);
+  }
   Micros begin = MonotonicNow();
-  for (;;) {
+  if (parts > 1)
+    FW_RETURN_IF_ERROR(importer.TakeInParts(look, look, parts, taker.get(), [](double) {}));
+  while (parts == 1) {
     const StatusOr<bool> took = importer.Take(look, look, taker.get());
     if (!took.ok() && importer.FoundDamage(took.status())) continue;
     FW_RETURN_IF_ERROR(took.status());
