@@ -45,6 +45,8 @@ constexpr Micros kLook = 10 * kMicrosPerMinute;
 // more parts than these. A Prometheus' chunks end with two hours: each is then unpacked once.
 constexpr Micros kPartsSlice = 2 * kMicrosPerHour;
 constexpr size_t kMostParts = 64;
+// What is no longer is read whatever it has.
+constexpr Micros kShortest = 2 * kMicrosPerMinute;
 
 std::vector<std::string> MetricsOfGpus(const std::vector<std::string>& names) {
   const telemetry::FieldRegistry fields;
@@ -135,8 +137,9 @@ class Importer {
       const size_t n = std::min(kProbedHosts, hosts.size());
       for (size_t k = 0; k < n; ++k) some.push_back(hosts[k * hosts.size() / n]);
       const std::vector<telemetry::ReadMatcher> one_of = Parts::OneOf(some);
+      // Where they have more than fits, they say so.
       FW_RETURN_IF_ERROR(
-          Fill({.metrics = gpu_metrics_, .one_of = one_of}, probed, kHowMuch, taker).status());
+          Fill({.metrics = gpu_metrics_, .one_of = one_of}, probed, kWhatFits, taker).status());
       const double all = taker->Fill() * static_cast<double>(hosts.size()) / static_cast<double>(n);
       taker->Clear();
       return all > 0 ? LengthFor(all, probed) : kFirstSlice;
@@ -162,7 +165,7 @@ class Importer {
   // nothing.
   StatusOr<bool> Take(Window window, Window slice, Taker* taker) {
     last_fill_ = 0;
-    const auto most = window.to - window.from > 2 * kMicrosPerMinute ? kWhatFits : kHowMuch;
+    const auto most = window.to - window.from > kShortest ? kWhatFits : kHowMuch;
     FW_ASSIGN_OR_RETURN(const bool fits, Fill({.metrics = metrics_}, window, most, taker));
     if (!fits) return false;
     FW_RETURN_IF_ERROR(Give(slice, /*more=*/false, taker));
@@ -179,25 +182,42 @@ class Importer {
       FW_RETURN_IF_ERROR(Fill({.metrics = owner_metrics_}, window, kHowMuch, taker).status());
       FW_RETURN_IF_ERROR(Give(slice, /*more=*/true, taker));
     }
-    std::vector<std::vector<Parts::Group>> todo = Parts::Cut(groups, n);
-    std::ranges::reverse(todo);
-    size_t exporters = 0;
+    struct Piece {
+      std::vector<Parts::Group> groups;
+      Window window;
+      double share = 0;  // of all
+    };
+    std::vector<Piece> todo;  // the last one first
+    const auto add = [&todo](std::vector<std::vector<Parts::Group>> parts, Window of,
+                             double share) {
+      size_t all = 0;
+      for (const auto& part : parts) all += part.size();
+      for (auto& part : parts | std::views::reverse) {
+        const double own = share * static_cast<double>(part.size()) / static_cast<double>(all);
+        todo.push_back({std::move(part), of, own});
+      }
+    };
+    add(Parts::Cut(groups, n), window, 1);
+    double read = 0;
     while (!todo.empty()) {
-      std::vector<Parts::Group> part = std::move(todo.back());
+      Piece piece = std::move(todo.back());
       todo.pop_back();
-      const std::vector<telemetry::ReadMatcher> one_of = Parts::OneOf(part);
-      // Exporters that cannot be told apart are read together, whatever they have.
-      const auto most = part.size() > 1 ? kWhatFits : kHowMuch;
-      FW_ASSIGN_OR_RETURN(const bool fits,
-                          Fill({.metrics = gpu_metrics_, .one_of = one_of}, window, most, taker));
+      const Window of = piece.window;
+      const bool can_be_cut = piece.groups.size() > 1 || of.to - of.from > kShortest;
+      const std::vector<telemetry::ReadMatcher> one_of = Parts::OneOf(piece.groups);
+      FW_ASSIGN_OR_RETURN(const bool fits, Fill({.metrics = gpu_metrics_, .one_of = one_of}, of,
+                                                can_be_cut ? kWhatFits : kHowMuch, taker));
       if (fits) {
         FW_RETURN_IF_ERROR(Give(slice, /*more=*/!todo.empty(), taker));
-        exporters += part.size();
-        done(static_cast<double>(exporters) / static_cast<double>(groups.size()));
-        continue;
+        done(read += piece.share);
+      } else if (piece.groups.size() > 1) {
+        add(Parts::Cut(std::move(piece.groups), 2), of, piece.share);
+      } else {
+        // Exporters that cannot be told apart, as where all are localhost: in shorter times.
+        const Micros middle = FloorTo((of.from + of.to) / 2, kMicrosPerSecond);
+        todo.push_back({piece.groups, {middle, of.to}, piece.share / 2});
+        todo.push_back({std::move(piece.groups), {of.from, middle}, piece.share / 2});
       }
-      std::vector<std::vector<Parts::Group>> halves = Parts::Cut(std::move(part), 2);
-      std::ranges::move(halves | std::views::reverse, std::back_inserter(todo));
     }
     return absl::OkStatus();
   }
