@@ -45,6 +45,8 @@ constexpr Micros kLook = 10 * kMicrosPerMinute;
 // more parts than these. A Prometheus' chunks end with two hours: each is then unpacked once.
 constexpr Micros kPartsSlice = 2 * kMicrosPerHour;
 constexpr size_t kMostParts = 64;
+// What owners' series may have, of what is held at once: it is beside every part.
+constexpr double kMostOwners = 1.0 / 3;
 // What is no longer is read whatever it has.
 constexpr Micros kShortest = 2 * kMicrosPerMinute;
 
@@ -173,13 +175,18 @@ class Importer {
   }
 
   // The same of a window of any length: in about `n` parts of the fleet, more where that turns out
-  // to be too few.
-  Status TakeInParts(Window window, Window slice, size_t n, Taker* taker,
-                     absl::FunctionRef<void(double)> done) {
+  // to be too few. False: what owners' series say, which counts for all parts, is too much already.
+  StatusOr<bool> TakeInParts(Window window, Window slice, size_t n, Taker* taker,
+                             absl::FunctionRef<void(double)> done) {
     last_fill_ = 0;
     FW_ASSIGN_OR_RETURN(const std::vector<Parts::Group> groups, GroupsIn(window));
     if (!owner_metrics_.empty()) {
-      FW_RETURN_IF_ERROR(Fill({.metrics = owner_metrics_}, window, kHowMuch, taker).status());
+      FW_ASSIGN_OR_RETURN(const bool fits,
+                          Fill({.metrics = owner_metrics_}, window, kWhatFits, taker));
+      if ((!fits || taker->Fill() > kMostOwners) && window.to - window.from > kShortest) {
+        taker->Clear();
+        return false;
+      }
       FW_RETURN_IF_ERROR(Give(slice, /*more=*/true, taker));
     }
     struct Piece {
@@ -219,7 +226,7 @@ class Importer {
         todo.push_back({std::move(piece.groups), {of.from, middle}, piece.share / 2});
       }
     }
-    return absl::OkStatus();
+    return true;
   }
   bool CanTakeInParts() const { return !server_.is_folder(); }
 
@@ -273,6 +280,7 @@ class Importer {
   StatusOr<bool> Fill(const Wanted& wanted, Window window, Most most, Taker* taker) {
     last_samples_ = 0;
     taker->Clear();
+    held_fill_ = taker->Fill();
     Round round(wanted, window, most, taker);
     const size_t threads = server_.is_folder() ? 1 : static_cast<size_t>(options_.parallel);
     std::vector<std::jthread> others;
@@ -287,7 +295,7 @@ class Importer {
 
   // Hands on what was read.
   Status Give(Window slice, bool more, Taker* taker) {
-    last_fill_ += taker->Fill();
+    last_fill_ += taker->Fill() - held_fill_;
     samples_ += last_samples_;
     FW_ASSIGN_OR_RETURN(const Taken taken, taker->Take(slice, more));
     result_.Add(taken);
@@ -381,8 +389,8 @@ class Importer {
   std::vector<std::string> metrics_, replica_labels_;
   std::vector<std::string> gpu_metrics_, owner_metrics_;  // of metrics_
   uint64_t other_metrics_ = 0, samples_ = 0, last_samples_ = 0;
-  double last_fill_ = 0;
-  uint64_t lost_ = 0;  // of unread(), that is known
+  double last_fill_ = 0, held_fill_ = 0;  // of it what stays from part to part
+  uint64_t lost_ = 0;                     // of unread(), that is known
   std::atomic<Micros> most_at_once_ = kLongestSlice;
   ImportResult result_;
 };
@@ -432,10 +440,10 @@ StatusOr<FirstLook> LookAt(const ImportOptions& options, const hardware::Catalog
     parts = static_cast<size_t>((look.to - look.from + length - 1) / length);
   }
   Micros begin = MonotonicNow();
-  if (parts > 1)
-    FW_RETURN_IF_ERROR(importer.TakeInParts(look, look, parts, taker.get(), [](double) {}));
-  while (parts == 1) {
-    const StatusOr<bool> took = importer.Take(look, look, taker.get());
+  for (;;) {
+    const StatusOr<bool> took =
+        parts == 1 ? importer.Take(look, look, taker.get())
+                   : importer.TakeInParts(look, look, parts, taker.get(), [](double) {});
     if (!took.ok() && importer.FoundDamage(took.status())) continue;
     FW_RETURN_IF_ERROR(took.status());
     if (*took) break;
@@ -452,6 +460,7 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
   taker->AddReplicaLabels(importer.replica_labels());
   const Window all = options.window;
   Micros length = 0;  // of the next window; 0: not known yet
+  Micros longest = kPartsSlice;
   const Micros max_span = options.taking.max_span;
   const auto tell = [&](Micros at, double further) {
     if (!options.progress) return;
@@ -476,7 +485,7 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
         FW_ASSIGN_OR_RETURN(length, importer.FirstLength(at, taker));
       }
       const bool may_part = importer.CanTakeInParts();
-      const Micros in_parts = std::min(kPartsSlice, static_cast<Micros>(kMostParts) * length);
+      const Micros in_parts = std::min(longest, static_cast<Micros>(kMostParts) * length);
       slice.to = std::min(slice.to, RoundEnd(at, may_part ? std::max(length, in_parts) : length));
       if (taker->WithinHours())
         slice.to = std::min(slice.to, FloorTo(at, kMicrosPerHour) + kMicrosPerHour);
@@ -485,10 +494,12 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
       const auto parts = static_cast<size_t>(
           std::max<Micros>(options.parts, (slice.to - slice.from + length - 1) / length));
       if (!may_part || parts == 1) return importer.Take(window, slice, taker);
-      FW_RETURN_IF_ERROR(importer.TakeInParts(window, slice, parts, taker, [&](double share) {
-        tell(at, share * static_cast<double>(slice.to - slice.from));
-      }));
-      return true;
+      FW_ASSIGN_OR_RETURN(const bool took,
+                          importer.TakeInParts(window, slice, parts, taker, [&](double share) {
+                            tell(at, share * static_cast<double>(slice.to - slice.from));
+                          }));
+      if (!took) longest = std::max((slice.to - slice.from) / 2, kMicrosPerMinute);
+      return took;
     };
     const StatusOr<bool> took = take();
     if (!took.ok() && importer.FoundDamage(took.status())) continue;
@@ -501,7 +512,8 @@ StatusOr<ImportResult> Import(const ImportOptions& options, OpenTaker open) {
                                                next.empty() ? "" : "; ", until));
     }
     if (!*took) {
-      length = std::max(FloorTo((slice.to - slice.from) / 2, kMicrosPerMinute), kMicrosPerMinute);
+      length = std::min(length, std::max(FloorTo((slice.to - slice.from) / 2, kMicrosPerMinute),
+                                         kMicrosPerMinute));
       continue;
     }
     at = slice.to;
