@@ -140,11 +140,16 @@ void DeviceLook::NameNodes() {
   nodes_.clear();
   node_keys_.clear();
   node_of_.clear();
+  same_place_.clear();
   absl::flat_hash_map<std::string, int32_t> known;
+  absl::flat_hash_map<std::string, std::vector<AtPlace>> places;
   memory_.registry().ForEachEntity([&](const store::EntityRecord& e) {
     const auto at = static_cast<size_t>(e.id);
     if (at >= node_of_.size()) node_of_.resize(at + 1, -1);
     if (e.labels.node.empty()) return;
+    const std::string& slot = e.labels.pci_bus_id.empty() ? e.labels.device : e.labels.pci_bus_id;
+    if (e.key.gpu_instance < 0 && !slot.empty())
+      places[e.labels.node + '\n' + slot].push_back({e.id, e.first_seen});
     const auto [node, is_new] =
         known.try_emplace(e.labels.node, static_cast<int32_t>(nodes_.size()));
     if (is_new) {
@@ -153,6 +158,21 @@ void DeviceLook::NameNodes() {
     }
     node_of_[at] = node->second;
   });
+  for (const auto& [place, there] : places) {
+    if (there.size() < 2) continue;
+    for (const AtPlace& gpu : there) same_place_[gpu.entity] = there;
+  }
+}
+
+// Where a silent board was another one is that came after it: it will not be heard of again. (Where
+// both were heard at one time, two nodes have one name.)
+bool DeviceLook::IsReplaced(const GpuNow& gpu) const {
+  const auto there = same_place_.find(gpu.entity);
+  return there != same_place_.end() &&
+         std::ranges::any_of(there->second, [&](const AtPlace& other) {
+           const auto at = static_cast<size_t>(other.entity);
+           return other.first_seen > gpu.ts && at < boards_.size() && boards_[at].row_at > gpu.ts;
+         });
 }
 
 void DeviceLook::StepBack(Micros now) {
@@ -177,6 +197,7 @@ void DeviceLook::Begin(Micros now, const QuantitySet& wanted) {
   memory_.live()->ForEachGpu(0, [&](const GpuNow& gpu) {
     if (gpu.instance || gpu.ts == 0) return;
     const bool fresh = now - gpu.ts <= silent_after;
+    if (!fresh && IsReplaced(gpu)) return;
     if (gpu.counters.found == 0) return SeeGpu(gpu, fresh);
     GpuNow known = gpu;
     LeaveOutWrong(&known);
@@ -362,11 +383,13 @@ void DeviceLook::VisitGpus(Micros now, const QuantitySet& wanted, SubjectVisitor
 
 void DeviceLook::TakeBlock(absl::Span<GpuNow> gpus, Micros now, const QuantitySet& wanted) {
   // Who came to a job that the first pass did not see is looked at in the next round.
+  const Micros silent_after = memory_.silent_after();
   std::array<const Peers*, kBlock> peers;
   size_t rows = 0;
   for (size_t k = 0; k < gpus.size(); ++k) {
     const Peers* p = nullptr;
     if (gpus[k].instance) continue;
+    if (now - gpus[k].ts > silent_after && IsReplaced(gpus[k])) continue;
     if (gpus[k].job_set != 0) {
       const int32_t place = PlaceOfPeers(gpus[k].job_set);
       if (place < 0) continue;
@@ -380,7 +403,6 @@ void DeviceLook::TakeBlock(absl::Span<GpuNow> gpus, Micros now, const QuantitySe
   block_.holders.resize(rows);
   block_.xid_holders.resize(rows);
   Cells out(&block_);
-  const Micros silent_after = memory_.silent_after();
   for (size_t row = 0; row < rows; ++row) {
     out.Go(row);
     GpuNow& gpu = gpus[row];
@@ -448,7 +470,8 @@ void DeviceLook::SetGpu(const GpuNow& gpu, const Peers* peers, Board* board, con
           opinion == Opinion::kNotJudged ? kNotKnown : opinion == Opinion::kFaulty);
 }
 
-// In a pause of the job there is nothing to compare: what was known of it stays.
+// In a pause of the job there is nothing to compare: what was known of it stays. Of a value that is
+// not there any more nothing is known.
 void DeviceLook::SetBesidePeers(const GpuNow& gpu, const Peers& p, Board* of, const Cells& out) {
   Board& board = *of;
   if (board.job_set != gpu.job_set) {
@@ -477,10 +500,13 @@ void DeviceLook::SetBesidePeers(const GpuNow& gpu, const Peers& p, Board* of, co
       take(&board.ofu_to_job, gpu.ofu, p.one_of_ofu);
     }
   }
-  out.Set(Quantity::kGpuClockToJob, board.clock_to_job);
-  out.Set(Quantity::kGpuPowerToJob, board.power_to_job);
-  out.Set(Quantity::kGpuDutyToJob, board.duty_to_job);
-  out.Set(Quantity::kGpuOfuToJob, board.ofu_to_job);
+  const auto set = [&](Quantity q, double value, float mean) {
+    out.Set(q, std::isnan(value) ? kNotKnown : static_cast<double>(mean));
+  };
+  set(Quantity::kGpuClockToJob, gpu.sm_clock_mhz, board.clock_to_job);
+  set(Quantity::kGpuPowerToJob, gpu.power_w, board.power_to_job);
+  set(Quantity::kGpuDutyToJob, gpu.gpu_util, board.duty_to_job);
+  set(Quantity::kGpuOfuToJob, gpu.ofu, board.ofu_to_job);
 }
 
 // Who has an XID that the row is the first to show. Where the row before was another job's, that

@@ -125,6 +125,7 @@ class DeviceLook {
   class Cells;
 
   void NameNodes();
+  bool IsReplaced(const ingest::GpuNow& gpu) const;
   bool IsAlive(size_t node, Micros now, HeardOf heard_of);
   void SeeGpu(const ingest::GpuNow& gpu, bool fresh);
   // In peers_; -1 = nobody of the first pass had it.
@@ -149,12 +150,18 @@ class DeviceLook {
   void PrefetchBoard(int32_t entity) const;
 
   const query::Memory& memory_;
-  std::vector<Board> boards_;                        // by entity id
-  std::vector<int32_t> node_of_;                     // by entity id: in nodes_; -1 = not known
-  std::vector<std::string> nodes_;                   // each once
-  std::vector<uint64_t> node_keys_;                  // likewise
-  std::optional<uint64_t> nodes_version_;            // of the registry that these are of
-  absl::flat_hash_map<std::string, XidState> xids_;  // of a state: by UUID
+  std::vector<Board> boards_;     // by entity id
+  std::vector<int32_t> node_of_;  // by entity id: in nodes_; -1 = not known
+  // By entity id: the boards that were at its place of its node, where they are several.
+  struct AtPlace {
+    int32_t entity = 0;
+    Micros first_seen = 0;
+  };
+  absl::flat_hash_map<int32_t, std::vector<AtPlace>> same_place_;
+  std::vector<std::string> nodes_;                          // each once
+  std::vector<uint64_t> node_keys_;                         // likewise
+  std::optional<uint64_t> nodes_version_;                   // of the registry that these are of
+  absl::flat_hash_map<std::string, XidState> xids_;         // of a state: by UUID
   absl::flat_hash_map<int32_t, double> one_of_max_clocks_;  // by model
   Micros growth_ = 0;                                       // the piece of kNews that growth is of
 

@@ -21,13 +21,14 @@ inline constexpr int64_t kMinute = 60, kHour = 3600;
 
 // As exporters print it.
 struct Shown {
-  double tensor = .4, sm = .7, duty = 100,  // below 0: the exporter has none
+  double tensor = .4, sm = .7, duty = 100,  // below 0: the exporter has no tensor counter, or duty
       clock = 1700, power = 600, temperature = 60;
   double xid = 0, xid_errors = -1;  // below 0: the exporter does not count
   double throttle = 0, ecc = 0, nvlink = 0;
   double remapped = 0, remap_pending = 0, remap_failed = 0;
   std::string job = "7", other;  // the other one shares it
   bool silent = false;
+  int board = -1;  // another one than the first that was here
 };
 
 // What job 7 says of itself once a minute.
@@ -120,9 +121,9 @@ class LiveFleet {
       for (const std::string* const job : {&s.job, &s.other}) {
         if (job == &s.other && job->empty()) continue;
         text += fmt::format(
-            "{}{{gpu=\"{}\",UUID=\"GPU-{:08}\",modelName=\"NVIDIA H100 80GB "
+            "{}{{gpu=\"{}\",UUID=\"GPU-{:08}\",device=\"nvidia{}\",modelName=\"NVIDIA H100 80GB "
             "HBM3\",Hostname=\"n{}\"",
-            name, gpu, node * gpus_ + gpu, node);
+            name, gpu, s.board >= 0 ? s.board : node * gpus_ + gpu, gpu, node);
         if (!job->empty()) text += ",hpc_job=\"" + *job + "\"";
         text += fmt::format("}} {}\n", value);
       }
@@ -132,7 +133,8 @@ class LiveFleet {
       if (s.silent) continue;
       // A little noise: a counter that stands still is a frozen one.
       const double noise = static_cast<double>((now_ / kInterval * 7 + gpu) % 11) * 1e-4;
-      line("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", gpu, s, s.tensor > 0 ? s.tensor + noise : 0);
+      if (s.tensor >= 0)
+        line("DCGM_FI_PROF_PIPE_TENSOR_ACTIVE", gpu, s, s.tensor > 0 ? s.tensor + noise : 0);
       line("DCGM_FI_PROF_SM_ACTIVE", gpu, s, s.sm > 0 ? s.sm + noise : 0);
       if (s.duty >= 0) line("DCGM_FI_DEV_GPU_UTIL", gpu, s, s.duty);
       line("DCGM_FI_DEV_SM_CLOCK", gpu, s, s.clock);

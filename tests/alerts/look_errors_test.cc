@@ -10,8 +10,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
 using ::testing::Pair;
 using ::testing::SizeIs;
+using ::testing::UnorderedElementsAre;
 
 TEST(LookAtErrors, AnXidIsNewOnce) {
   LiveFleet fleet(1, 4);
@@ -46,6 +48,30 @@ TEST(LookAtErrors, TheSameXidAgainIsNew) {
   fleet[1].xid_errors = 1;
   fleet.Go(15);
   EXPECT_THAT(fleet.Firing(), ElementsAre("gpu_xid_hardware: XID 94 on GPU-00000001 of node n0"));
+}
+
+// A silent board's alert stays, for hours: it may come back as it was. One that was replaced will
+// not.
+TEST(LookAtErrors, ABoardThatWasReplacedIsOver) {
+  LiveFleet fleet(2, 4);
+  fleet.Go(10 * kMinute);
+  fleet[1].remap_failed = fleet[5].remap_failed = 1;
+  fleet.Go(10 * kMinute);
+  const auto failed = [](int gpu) {
+    return HasSubstr(fmt::format("gpu_row_remap_failed: GPU-{:08} of node n{}", gpu, gpu / 4));
+  };
+  EXPECT_THAT(fleet.Firing(), UnorderedElementsAre(failed(1), failed(5)));
+  for (int k = 0; k < 8; ++k) fleet[k].silent = true;  // nodes are down
+  fleet.Go(kHour);
+  EXPECT_THAT(fleet.Firing(), IsSupersetOf({failed(1), failed(5)}));
+  for (int k = 0; k < 8; ++k) fleet[k].silent = k == 5;  // that one does not answer
+  fleet[1] = {.board = 77};
+  fleet.Go(40 * kMinute);
+  EXPECT_THAT(fleet.Firing(),
+              UnorderedElementsAre(failed(5), HasSubstr("gpu_silent: nothing is heard of "
+                                                        "GPU-00000005 of node n1")));
+  // Nor is its job short of it.
+  EXPECT_NEAR(fleet.Value(Quantity::kJobLostShare), 1. / 8, 1e-9);
 }
 
 TEST(LookAtErrors, AnApplicationsXidIsItsOwners) {

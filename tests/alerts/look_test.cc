@@ -309,6 +309,15 @@ TEST(Look, RanksThatWaitForNobodyHaveNoStraggler) {
   other[6].clock = 1400;
   other.Go(kHour);
   EXPECT_EQ(other.Ever().count("gpu_straggler"), 1u);
+  // Nor is what it had before kept for what it has.
+  LiveFleet lost(2, 4);
+  lost.Go(kHour);
+  EXPECT_NEAR(lost.Value(Quantity::kGpuOfuToJob, 6), 1, .02);
+  lost[6].tensor = -1;
+  lost.Go(kMinute);
+  EXPECT_TRUE(std::isnan(lost.Value(Quantity::kGpuOfuToJob, 6)));
+  EXPECT_NEAR(lost.Value(Quantity::kGpuClockToJob, 6), 1, .02);
+  EXPECT_NEAR(lost.Value(Quantity::kGpuOfuToJob, 5), 1, .02);
 }
 
 TEST(Look, AHungJob) {
