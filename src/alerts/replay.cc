@@ -1,6 +1,9 @@
 #include "alerts/replay.h"
 
 #include <algorithm>
+#include <future>
+#include <memory>
+#include <utility>
 
 #include "alerts/judge.h"
 #include "alerts/look.h"
@@ -8,6 +11,41 @@
 #include "ingest/live.h"
 
 namespace flopwatch::alerts {
+namespace {
+
+// What the store says of jobs, asked for the next moment while the rounds up to it go on.
+class JudgedAhead {
+ public:
+  JudgedAhead(Judge judge, Micros to) : judge_(std::move(judge)), to_(to) {}
+
+  // Null: no rule asks for it. Of moments that follow one another by kJudgedEvery.
+  StatusOr<std::shared_ptr<const Verdicts>> At(Micros moment) {
+    if (!judge_.needed()) return nullptr;
+    StatusOr<std::shared_ptr<const Verdicts>> now = nullptr;
+    if (coming_.valid()) now = coming_.get();
+    if (coming_at_ != moment) now = Ask(moment);
+    coming_at_ = moment + kJudgedEvery;
+    if (coming_at_ < to_)
+      coming_ = std::async(std::launch::async, [this, at = coming_at_] { return Ask(at); });
+    return now;
+  }
+
+ private:
+  StatusOr<std::shared_ptr<const Verdicts>> Ask(Micros moment) {
+    auto verdicts = std::make_shared<Verdicts>();
+    FW_RETURN_IF_ERROR(judge_.At(moment, verdicts.get()));
+    return verdicts;
+  }
+
+  Judge judge_;
+  const Micros to_;
+  Micros coming_at_ = 0;
+  // Last: it ends before the others go.
+  std::future<StatusOr<std::shared_ptr<const Verdicts>>> coming_;
+};
+
+}  // namespace
+
 Status SaidFeed::Read(Micros to) {
   page_.clear();
   next_ = 0;
@@ -71,14 +109,13 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
   const auto hear = [&](std::string_view job, const telemetry::ApplicationSample& sample) {
     look.Hear(job, sample);
   };
-  Judge judge(&query, options.rules, store::Window{now, window.to});
+  JudgedAhead judge(Judge(&query, options.rules, store::Window{now, window.to}), window.to);
   Micros judged = 0;
   const auto consider = [&](Micros moment) -> Status {
-    if (!judge.needed() || moment == judged) return absl::OkStatus();
+    if (moment == judged) return absl::OkStatus();
     judged = moment;
-    auto verdicts = std::make_shared<Verdicts>();
-    FW_RETURN_IF_ERROR(judge.At(moment, verdicts.get()));
-    look.SetVerdicts(std::move(verdicts), moment);
+    FW_ASSIGN_OR_RETURN(std::shared_ptr<const Verdicts> verdicts, judge.At(moment));
+    if (verdicts != nullptr) look.SetVerdicts(std::move(verdicts), moment);
     return absl::OkStatus();
   };
   Round round;
@@ -91,7 +128,7 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
   Micros expired = now;
   for (Micros at = now; at < window.to; at += chunk) {
     const Micros end = std::min(at + chunk, window.to);
-    FW_RETURN_IF_ERROR(feed.Read({at, end}));
+    FW_RETURN_IF_ERROR(feed.Read({at, end}, {end, std::min(end + chunk, window.to)}));
     if (feed.count() == 0) continue;  // before the first row there is nothing to look at
     for (now = std::max(now, FloorTo(at, options.interval)); now < end; now += options.interval) {
       feed.GiveUntil(now);

@@ -38,47 +38,74 @@ enum Column : uint8_t {
   kReplays,
   // By which counters are judged.
   kDram,
-  kFp64,
+  kInteger,
+  kPowerLimit,
+  kEnergy,
+  kAsTheyAre,
+  // Of these a row has the sums, in the places before.
+  kFp64 = kAsTheyAre,
   kFp32,
   kFp16,
-  kInteger,
   kHmma,
   kImma,
   kDfma,
-  kPowerLimit,
-  kEnergy,
-  kColumns
+  kColumnCount,
+  kOtherPipes = kAsTheyAre,
+  kTensorParts,
+  kKeptCount
 };
-constexpr size_t kAhead = 24;  // rows; of three nodes
-constexpr std::array<std::string_view, kColumns> kNames = {"tensor_mhz",
-                                                           "tensor_active",
-                                                           "sm_clock_mhz",
-                                                           "sm_active",
-                                                           "sm_occupancy",
-                                                           "gpu_util",
-                                                           "gr_active",
-                                                           "power_w",
-                                                           "fb_used_mib",
-                                                           "gpu_temp_c",
-                                                           "xid",
-                                                           "xid_errors",
-                                                           "clock_event_reasons",
-                                                           "ecc_dbe",
-                                                           "row_remaps",
-                                                           "row_remap_pending",
-                                                           "row_remap_failed",
-                                                           "nvlink_errors",
-                                                           "pcie_replays",
-                                                           "dram_active",
-                                                           "fp64_active",
-                                                           "fp32_active",
-                                                           "fp16_active",
-                                                           "int_active",
-                                                           "tensor_hmma_active",
-                                                           "tensor_imma_active",
-                                                           "tensor_dfma_active",
-                                                           "power_limit_w",
-                                                           "energy_j"};
+constexpr std::array<std::string_view, kColumnCount> kNames = {"tensor_mhz",
+                                                               "tensor_active",
+                                                               "sm_clock_mhz",
+                                                               "sm_active",
+                                                               "sm_occupancy",
+                                                               "gpu_util",
+                                                               "gr_active",
+                                                               "power_w",
+                                                               "fb_used_mib",
+                                                               "gpu_temp_c",
+                                                               "xid",
+                                                               "xid_errors",
+                                                               "clock_event_reasons",
+                                                               "ecc_dbe",
+                                                               "row_remaps",
+                                                               "row_remap_pending",
+                                                               "row_remap_failed",
+                                                               "nvlink_errors",
+                                                               "pcie_replays",
+                                                               "dram_active",
+                                                               "int_active",
+                                                               "power_limit_w",
+                                                               "energy_j",
+                                                               "fp64_active",
+                                                               "fp32_active",
+                                                               "fp16_active",
+                                                               "tensor_hmma_active",
+                                                               "tensor_imma_active",
+                                                               "tensor_dfma_active"};
+constexpr size_t kAhead = 24;  // rows whose memory is asked for
+
+// By slots of time first, of which each has a few.
+template <typename Place>
+void SortByTime(std::vector<Place>* places, std::vector<Place>* room) {
+  constexpr size_t kOfSlot = 8;
+  if (places->empty()) return;
+  const auto [low, high] = std::ranges::minmax(*places, {}, &Place::ts);
+  const auto slots = static_cast<double>(places->size() / kOfSlot + 1);
+  const double slots_of_one = slots / (static_cast<double>(high.ts - low.ts) + 1);
+  const auto slot_of = [&, first = low.ts](const Place& p) {
+    return static_cast<size_t>(static_cast<double>(p.ts - first) * slots_of_one);
+  };
+  // begins[k + 1]: where slot k goes on; in the end, where it ends.
+  std::vector<uint32_t> begins(static_cast<size_t>(slots) + 2);
+  for (const Place& p : *places) ++begins[slot_of(p) + 2];
+  for (size_t k = 2; k < begins.size(); ++k) begins[k] += begins[k - 1];
+  room->resize(places->size());
+  for (const Place& p : *places) (*room)[begins[slot_of(p) + 1]++] = p;
+  for (size_t k = 0; k + 1 < begins.size(); ++k)
+    std::sort(room->begin() + begins[k], room->begin() + begins[k + 1]);
+  places->swap(*room);
+}
 
 }  // namespace
 
@@ -103,105 +130,179 @@ StoredRows::StoredRows(const query::Query& query, ingest::LiveState* live)
     device.vendor = facts.vendor;
     device.has_profiling = facts.has_profiling;
   });
+  nodes_ = nodes.size();
   for (size_t id = 1; id < devices_.size(); ++id)
     if (devices_[id].known)
       devices_[id].fraction = memory_.registry().Fraction(static_cast<int32_t>(id));
   judged_.resize(devices_.size());
+  static_assert(kKept == kKeptCount);
 }
 
-Status StoredRows::Read(store::Window window) {
-  rows_.clear();
-  order_.clear();
+Status StoredRows::Read(store::Window window, store::Window next) {
+  const bool is_coming =
+      reading_.valid() && coming_.window.from == window.from && coming_.window.to == window.to;
+  if (reading_.valid()) reading_.get();
+  if (!is_coming) {
+    coming_.window = window;
+    ReadPiece(&coming_);
+  }
+  std::swap(piece_, coming_);
   next_ = ahead_ = 0;
-  FW_RETURN_IF_ERROR(query_.store().VisitGpuRows(window, kNames, store::RowOrder::kAny,
-                                                 [&](const store::GpuRows& rows) {
-                                                   for (size_t r = 0; r < rows.count; ++r)
-                                                     Add(rows, r);
-                                                   return absl::OkStatus();
-                                                 }));
-  std::ranges::sort(order_);
+  FW_RETURN_IF_ERROR(piece_.status);
+  if (!piece_.order.empty() && count_ == 0) first_ = piece_.order.front().ts;
+  count_ += piece_.rows.size();
+  coming_.window = next;
+  if (next.to > next.from)
+    reading_ = std::async(std::launch::async, [this] { ReadPiece(&coming_); });
   return absl::OkStatus();
 }
 
-// A GPU's rows lie together, and its turn comes once a scrape: all of it is cold.
-void StoredRows::PrefetchUntil(size_t end) {
-  for (ahead_ = std::max(ahead_, next_); ahead_ < std::min(end, order_.size()); ++ahead_) {
-    const Place& place = order_[ahead_];
-    PrefetchToWrite(&rows_[place.row], sizeof(Row));
-    if (const Judged* judged = judged_[static_cast<size_t>(place.entity)].get())
-      PrefetchToWrite(judged, sizeof(Judged));
-    live_.Prefetch(place.entity, place.ts);
+void StoredRows::ReadPiece(Piece* piece) {
+  piece->rows.clear();
+  piece->order.clear();
+  piece->status = query_.store().VisitGpuRows(piece->window, kNames, store::RowOrder::kAny,
+                                              [&](const store::GpuRows& rows) {
+                                                Add(rows, piece);
+                                                return absl::OkStatus();
+                                              });
+  if (!piece->status.ok()) return;
+  SortByTime(&piece->order, &by_node_);
+  Judge(piece);
+}
+
+void StoredRows::Add(const store::GpuRows& rows, Piece* piece) const {
+  // A line of each column at a time: all columns begin at the same place of their pages, where a
+  // near cache has room for few.
+  constexpr size_t kAtOnce = 8;
+  std::array<Row*, kAtOnce> to;
+  std::array<size_t, kAtOnce> from;
+  for (size_t first = 0; first < rows.count; first += kAtOnce) {
+    size_t n = 0;
+    const size_t before = piece->rows.size();
+    piece->rows.resize(before + kAtOnce);
+    for (size_t r = first; r < std::min(first + kAtOnce, rows.count); ++r) {
+      const auto id = static_cast<size_t>(rows.entity[r]);
+      if (id >= devices_.size() || !devices_[id].known) continue;
+      piece->order.push_back(
+          {rows.ts[r], devices_[id].node, rows.entity[r], static_cast<uint32_t>(before + n)});
+      Row& row = piece->rows[before + n];
+      row.ts = rows.ts[r];
+      row.entity = rows.entity[r];
+      row.span_ms = rows.span_ms[r];
+      row.flags = rows.flags[r];
+      row.job_set = rows.job_set[r];
+      to[n] = &row;
+      from[n++] = r;
+    }
+    piece->rows.resize(before + n);
+    const auto value = [&](Column c, size_t k) { return rows.values[c][from[k]]; };
+    for (size_t c = 0; c < kAsTheyAre; ++c)
+      for (size_t k = 0; k < n; ++k) to[k]->values[c] = value(static_cast<Column>(c), k);
+    for (size_t k = 0; k < n; ++k) {
+      // Absent unless all are there.
+      to[k]->values[kOtherPipes] = value(kFp64, k) + value(kFp32, k) + value(kFp16, k);
+      double parts = CountersRow::kAbsent;  // of those that are there
+      for (const Column part : {kHmma, kImma, kDfma})
+        if (const double v = value(part, k); !std::isnan(v))
+          parts = v + (std::isnan(parts) ? 0 : parts);
+      to[k]->values[kTensorParts] = parts;
+    }
   }
 }
 
-void StoredRows::GiveUntil(Micros ts) {
-  while (next_ < order_.size() && order_[next_].ts <= ts) {
-    scrape_.clear();
-    const Micros at = order_[next_].ts;
-    while (next_ < order_.size() && order_[next_].ts == at) {
-      const size_t begin = next_;
-      const int32_t node = order_[begin].node;
-      while (next_ < order_.size() && order_[next_].ts == at && order_[next_].node == node) ++next_;
-      const auto places = absl::MakeConstSpan(order_).subspan(begin, next_ - begin);
-      PrefetchUntil(next_ + kAhead);
-      JudgeNode(places);
-      int32_t last = 0;
-      for (const Place& place : places)  // of one GPU there is one row at a time
-        if (std::exchange(last, place.entity) != place.entity)
-          scrape_.push_back(rows_[place.row].live);
-    }
-    live_.Update(scrape_);
+// Node by node, whose rows and judges are at hand together.
+void StoredRows::Judge(Piece* piece) {
+  std::vector<uint32_t> ends(nodes_ + 2);
+  for (const Place& p : piece->order) ++ends[static_cast<size_t>(p.node) + 1];
+  for (size_t k = 1; k < ends.size(); ++k) ends[k] += ends[k - 1];
+  by_node_.resize(piece->order.size());
+  for (const Place& p : piece->order) by_node_[ends[static_cast<size_t>(p.node)]++] = p;
+  const auto places = absl::MakeConstSpan(by_node_);
+  for (size_t begin = 0, end = 0; begin < places.size(); begin = end) {
+    while (end < places.size() && places[end].node == places[begin].node &&
+           places[end].ts == places[begin].ts)
+      ++end;
+    JudgeScrape(places.subspan(begin, end - begin), &piece->rows);
   }
 }
 
 // As ingest does (Source::JudgeCounters), for what was one scrape of an exporter: a node's rows of
 // one time.
-void StoredRows::JudgeNode(absl::Span<const Place> places) {
+void StoredRows::JudgeScrape(absl::Span<const Place> places, std::vector<Row>* rows) {
   siblings_.Begin();
+  counters_.clear();
+  const auto listed = [](const CountersRow& c) {
+    return static_cast<uint8_t>((std::isnan(c.power_w) ? 0 : CountersRow::kPower) |
+                                (std::isnan(c.clock_mhz) ? 0 : CountersRow::kClock) |
+                                (std::isnan(c.duty) ? 0 : CountersRow::kDuty));
+  };
   for (const Place& place : places) {
     auto& judged = judged_[static_cast<size_t>(place.entity)];
     if (judged == nullptr) judged = std::make_unique<Judged>();
-    const Row& row = rows_[place.row];
-    siblings_.Note({.tensor = row.counters.tensor,
-                    .duty = row.counters.duty,
-                    .listed = row.listed,
-                    .board = row.counters.board,
-                    .job_set = row.live.now.job_set,
+    const Row& row = (*rows)[place.row];
+    const CountersRow& counters = counters_.emplace_back(CountersOf(row));
+    siblings_.Note({.tensor = counters.tensor,
+                    .duty = counters.duty,
+                    .listed = listed(counters),
+                    .board = counters.board,
+                    .job_set = row.job_set,
                     .last_tensor = judged->last_tensor,
                     .doubted = judged->doubted});
   }
-  for (const Place& place : places) {
-    Row& row = rows_[place.row];
-    Judged& judged = *judged_[static_cast<size_t>(place.entity)];
-    CountersRow& counters = row.counters;
-    TellOfSiblings(siblings_, row.listed, row.live.now.job_set, &counters);
+  for (size_t k = 0; k < places.size(); ++k) {
+    Row& row = (*rows)[places[k].row];
+    Judged& judged = *judged_[static_cast<size_t>(row.entity)];
+    CountersRow& counters = counters_[k];
+    TellOfSiblings(siblings_, listed(counters), row.job_set, &counters);
     // An instance without tensor activity beside others that have it: its GPU has it.
     if (!counters.board) counters.counts = !std::isnan(counters.tensor) || !siblings_.any_tensor();
     judged.judge.Add(counters);
-    row.live.now.counters = judged.judge.Verdict();
-    judged.doubted = row.live.now.counters.found != 0;
+    row.verdict = judged.judge.Verdict();
+    judged.doubted = row.verdict.found != 0;
     if (!std::isnan(counters.tensor)) judged.last_tensor = counters.tensor;
   }
 }
 
-void StoredRows::Add(const store::GpuRows& rows, size_t r) {
-  const auto id = static_cast<size_t>(rows.entity[r]);
-  if (id >= devices_.size() || !devices_[id].known) return;
-  const Device& device = devices_[id];
-  const auto value = [&](Column c) { return rows.values[c][r]; };
+// A GPU's rows lie together, and its turn comes once a scrape: all of it is cold.
+void StoredRows::PrefetchUntil(size_t end) {
+  const std::vector<Place>& order = piece_.order;
+  for (ahead_ = std::max(ahead_, next_); ahead_ < std::min(end, order.size()); ++ahead_) {
+    PrefetchToRead(&piece_.rows[order[ahead_].row], offsetof(Row, values) + kDram * sizeof(double));
+    live_.Prefetch(order[ahead_].entity, order[ahead_].ts);
+  }
+}
+
+void StoredRows::GiveUntil(Micros ts) {
+  const std::vector<Place>& order = piece_.order;
+  while (next_ < order.size() && order[next_].ts <= ts) {
+    scrape_.clear();
+    int32_t last = 0;
+    for (const Micros at = order[next_].ts; next_ < order.size() && order[next_].ts == at;
+         ++next_) {
+      PrefetchUntil(next_ + kAhead);
+      const Place& place = order[next_];
+      // Of one GPU there is one row at a time.
+      if (std::exchange(last, place.entity) != place.entity)
+        scrape_.push_back(LiveOf(piece_.rows[place.row]));
+    }
+    live_.Update(scrape_);
+  }
+}
+
+LiveRow StoredRows::LiveOf(const Row& stored) {
+  const Device& device = devices_[static_cast<size_t>(stored.entity)];
+  const auto value = [&](Column c) { return stored.values[c]; };
   const auto whole = [&](Column c) {
     return std::isnan(value(c)) ? int64_t{-1} : static_cast<int64_t>(value(c));
   };
-  order_.push_back({rows.ts[r], device.node, rows.entity[r], static_cast<uint32_t>(rows_.size())});
-  Row& out = rows_.emplace_back();
-  LiveRow& row = out.live;
+  LiveRow row;
   ingest::GpuNow& now = row.now;
-  now.entity = rows.entity[r];
-  now.job_set = rows.job_set[r];
+  now.entity = stored.entity;
+  now.job_set = stored.job_set;
   now.model = device.model;
-  now.flags = static_cast<uint32_t>(rows.flags[r]);
+  now.flags = static_cast<uint32_t>(stored.flags);
   if (device.max_clock <= 0) now.flags |= efficiency::kModelUnknown;
-  now.ts = rows.ts[r];
+  now.ts = stored.ts;
   now.instance = device.instance;
   const bool cycles = (now.flags & efficiency::kCyclePath) != 0;
   const double work = cycles ? value(kTensorMhz) : value(kTensor) * value(kClock);
@@ -224,30 +325,27 @@ void StoredRows::Add(const store::GpuRows& rows, size_t r) {
                   .row_remaps = static_cast<int32_t>(whole(kRemaps)),
                   .row_remap_pending = static_cast<int8_t>(whole(kRemapPending)),
                   .row_remap_failed = static_cast<int8_t>(whole(kRemapFailed))};
-  row.span_s = rows.span_ms[r] / 1e3;
+  row.span_s = stored.span_ms / 1e3;
   row.fraction = device.fraction;
   row.jobs = MembersOf(now.job_set);
-  AddCounters(rows, r, device, &out);
-  if (count_++ == 0 || now.ts < first_) first_ = now.ts;
+  now.counters = stored.verdict;
+  return row;
 }
 
 // As ingest::CountersOf; what was refused when it came is not there.
-void StoredRows::AddCounters(const store::GpuRows& rows, size_t r, const Device& device, Row* out) {
-  const auto value = [&](Column c) { return rows.values[c][r]; };
-  const auto flags = static_cast<uint32_t>(rows.flags[r]);
-  CountersRow& c = out->counters;
-  c.span_s = rows.span_ms[r] / 1e3;
+CountersRow StoredRows::CountersOf(const Row& row) const {
+  const Device& device = devices_[static_cast<size_t>(row.entity)];
+  const auto value = [&](Column c) { return row.values[c]; };
+  const auto flags = static_cast<uint32_t>(row.flags);
+  CountersRow c;
+  c.span_s = row.span_ms / 1e3;
   c.tensor = value(kTensor);
   c.sm_active = value(kSmActive);
   c.gr_active = value(kGraphics);
   c.dram = value(kDram);
-  c.other_pipes = value(kFp64) + value(kFp32) + value(kFp16);  // absent unless all are there
+  c.other_pipes = value(kOtherPipes);
   c.integer_pipe = value(kInteger);
-  c.tensor_parts = CountersRow::kAbsent;
-  for (const Column part : {kHmma, kImma, kDfma}) {
-    if (std::isnan(value(part))) continue;
-    c.tensor_parts = value(part) + (std::isnan(c.tensor_parts) ? 0 : c.tensor_parts);
-  }
+  c.tensor_parts = value(kTensorParts);
   if ((flags & efficiency::kCyclePath) != 0) c.cycles_mhz = value(kTensorMhz);
   c.clock_mhz = value(kClock);
   c.duty = value(kDuty);
@@ -262,9 +360,7 @@ void StoredRows::AddCounters(const store::GpuRows& rows, size_t r, const Device&
   c.vendor = device.vendor;
   c.tdp_w = device.tdp_w;
   c.tensor_clock_max_mhz = device.max_clock;
-  if (!std::isnan(c.power_w)) out->listed |= CountersRow::kPower;
-  if (!std::isnan(c.clock_mhz)) out->listed |= CountersRow::kClock;
-  if (!std::isnan(c.duty)) out->listed |= CountersRow::kDuty;
+  return c;
 }
 
 absl::Span<const int32_t> StoredRows::MembersOf(int32_t set) {

@@ -1,7 +1,10 @@
 // Rows of a store in the order of time, given to a live state as ingest gives it those of scrapes:
-// with what is thought of their counters, which nothing stores. One thread.
+// with what is thought of their counters, which nothing stores. One thread, beside which another
+// reads and judges the next window's.
 #pragma once
 
+#include <array>
+#include <future>
 #include <memory>
 #include <string_view>
 #include <vector>
@@ -25,8 +28,9 @@ class StoredRows {
   // The columns of samples that it reads.
   static absl::Span<const std::string_view> Columns();
 
-  // Those of the window, in place of those of the last one.
-  Status Read(store::Window window);
+  // Those of the window, in place of those of the last one. Meanwhile, and until the next call,
+  // those of `next` are read, which is the window of that call; empty: there is none.
+  Status Read(store::Window window, store::Window next);
   // Those of until `ts` that were not given yet, scrape by scrape.
   void GiveUntil(Micros ts);
   uint64_t count() const { return count_; }  // that were read
@@ -40,16 +44,27 @@ class StoredRows {
     double max_clock = 0, fraction = 1, tdp_w = 0;
     efficiency::CounterVendor vendor = efficiency::CounterVendor::kUnknown;
   };
-  struct Row {
-    ingest::LiveRow live;
-    efficiency::CountersRow counters;
-    uint8_t listed = 0;  // efficiency::Sibling
+  // A GPU's rows lie together as they come, and are wanted scrape by scrape: few lines of a cache.
+  static constexpr size_t kKept = 25;  // of the columns, and sums of some
+  struct alignas(64) Row {
+    Micros ts = 0;
+    int32_t entity = 0, span_ms = 0, flags = 0, job_set = 0;
+    efficiency::CounterVerdict verdict;
+    std::array<double, kKept> values;
+    Row() {}  // NOLINT(modernize-use-equals-default): leaves the values as they are
   };
+  static_assert(sizeof(Row) == 256);
   struct Place {
-    Micros ts;
-    int32_t node, entity;
-    uint32_t row;
+    Micros ts = 0;
+    int32_t node = 0, entity = 0;
+    uint32_t row = 0;  // of the piece
     auto operator<=>(const Place&) const = default;
+  };
+  struct Piece {
+    store::Window window;
+    Status status;
+    std::vector<Row> rows;
+    std::vector<Place> order;  // by time: sorting these moves less than sorting rows
   };
   struct Judged {
     efficiency::CounterJudge judge;
@@ -57,26 +72,35 @@ class StoredRows {
     bool doubted = false;
   };
 
-  void Add(const store::GpuRows& rows, size_t r);
-  static void AddCounters(const store::GpuRows& rows, size_t r, const Device& device, Row* out);
+  // In a thread of its own, which alone uses `judged_` and what stands after it up to `counters_`.
+  void ReadPiece(Piece* piece);
+  void Add(const store::GpuRows& rows, Piece* piece) const;
+  void Judge(Piece* piece);
+  void JudgeScrape(absl::Span<const Place> places, std::vector<Row>* rows);
+  efficiency::CountersRow CountersOf(const Row& row) const;
+
+  ingest::LiveRow LiveOf(const Row& row);
   void PrefetchUntil(size_t end);
-  void JudgeNode(absl::Span<const Place> places);
   absl::Span<const int32_t> MembersOf(int32_t set);
 
   const query::Query& query_;
   const query::Memory& memory_;
   ingest::LiveState& live_;
   std::vector<Device> devices_;                  // by entity id
+  size_t nodes_ = 0;                             // Device::node is up to this
   std::vector<std::unique_ptr<Judged>> judged_;  // likewise; null = no row yet
   efficiency::Siblings siblings_;
+  std::vector<Place> by_node_;                     // of the piece that is read
+  std::vector<efficiency::CountersRow> counters_;  // of a scrape that is judged
   absl::flat_hash_map<int32_t, std::unique_ptr<std::vector<int32_t>>> members_;
-  std::vector<Row> rows_;
-  std::vector<Place> order_;  // of rows_: sorting these moves less
-  size_t next_ = 0;           // in order_
-  size_t ahead_ = 0;          // likewise: up to here memory was asked for
+  Piece piece_;
+  size_t next_ = 0;   // in its order
+  size_t ahead_ = 0;  // likewise: up to here memory was asked for
   std::vector<ingest::LiveRow> scrape_;
   uint64_t count_ = 0;
   Micros first_ = 0;
+  Piece coming_;
+  std::future<void> reading_;  // into `coming_`; last: it ends before the others go
 };
 
 }  // namespace flopwatch::alerts

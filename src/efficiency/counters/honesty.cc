@@ -1,6 +1,7 @@
 #include "efficiency/counters/honesty.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 #include "efficiency/counters/rules.h"
@@ -15,6 +16,12 @@ constexpr float kWeight = 0.2F;      // of the newest reading in the recent mean
 constexpr double kIdleShare = 0.40;  // of the limit: above it nothing is idle
 
 constexpr double kWorkingDuty = 0.5, kWorkingSms = 0.3, kWorkingTensor = 0.05;
+
+// From the lowest on.
+template <typename F>
+void ForEachBit(uint32_t bits, F&& f) {
+  for (; bits != 0; bits &= bits - 1) f(static_cast<size_t>(std::countr_zero(bits)));
+}
 
 void Blend(double value, float* mean) { *mean += kWeight * (static_cast<float>(value) - *mean); }
 // Whether both are there and differ.
@@ -94,9 +101,8 @@ void CounterLook::SetIdle(const CounterJudge& judge) {
 }
 
 void CounterJudge::Add(const CountersRow& row) {
-  const CounterLook before(row, *this);
-  Remember(row, before);
-  CounterLook look = before;
+  CounterLook look(row, *this);
+  Remember(row, look);
   look.mean_excess = mean_excess_;
   look.mean_ratio = mean_ratio_;
   look.mean_energy_ratio = mean_energy_ratio_;
@@ -105,19 +111,14 @@ void CounterJudge::Add(const CountersRow& row) {
   unseen_s_ = look.fresh ? 0 : unseen_s_ + span;
   readings_s_ += since;
   if (look.fresh && readings_ < UINT16_MAX) ++readings_;
-  for (size_t k = 0; k < kCounterRules; ++k) {
-    const CounterRuleTest& rule = TestOf(static_cast<CounterRuleId>(k));
-    if (!rule.any && !look.fresh) continue;
-    const Says says = rule.test(look);
-    if (says == Says::kNothing) continue;
+  const AllSay says = AskAll(look);
+  ForEachBit(says.fine & with_evidence_, [&](size_t k) { evidence_[k] = {}; });
+  ForEachBit(says.fault, [&](size_t k) {
     Evidence& e = evidence_[k];
-    if (says == Says::kFine) {
-      e = {};
-      continue;
-    }
-    e.seconds += rule.any ? span : since;
+    e.seconds += (says.any >> k & 1) != 0 ? span : since;
     if (e.readings < UINT16_MAX) ++e.readings;
-  }
+  });
+  with_evidence_ = (with_evidence_ & ~says.fine) | says.fault;
 }
 
 void CounterJudge::Remember(const CountersRow& r, const CounterLook& look) {
@@ -157,19 +158,19 @@ CounterVerdict CounterJudge::Verdict(const CounterPatience& patience) const {
   using Wanting = CounterVerdict::Wanting;
   CounterVerdict v;
   v.readings = readings_;
-  for (size_t k = 0; k < kCounterRules; ++k) {
+  ForEachBit(with_evidence_, [&](size_t k) {
     const CounterRule& rule = RuleOf(static_cast<CounterRuleId>(k));
     const Evidence& e = evidence_[k];
-    if (e.readings == 0 || e.readings < std::min(rule.readings, patience.readings) ||
+    if (e.readings < std::min(rule.readings, patience.readings) ||
         e.seconds < rule.seconds * static_cast<float>(patience.seconds))
-      continue;
+      return;
     // What cannot be told is said only where nothing is known.
-    if (rule.fault == CounterFault::kUndecided && v.found != 0) continue;
+    if (rule.fault == CounterFault::kUndecided && v.found != 0) return;
     v.found |= 1U << k;
-    if (v.rule != CounterRuleId::kNone) continue;
+    if (v.rule != CounterRuleId::kNone) return;
     v.rule = rule.id;
     v.for_s = e.seconds;
-  }
+  });
   v.wanting = Wanting::kNothing;
   if (v.found != 0) {
     v.opinion = RuleOf(v.rule).fault == CounterFault::kUndecided ? CounterOpinion::kUndecided

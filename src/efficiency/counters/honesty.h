@@ -159,8 +159,7 @@ class CounterJudge {
   };
   void Remember(const CountersRow& row, const CounterLook& look);
   static constexpr float kAbsent = std::numeric_limits<float>::quiet_NaN();
-  std::array<Evidence, kCounterRules> evidence_{};
-  // The reading before, and what was seen so far.
+  // The reading before, and what was seen so far. Of an honest GPU no more than this is touched.
   double last_energy_ = CountersRow::kAbsent;
   float last_tensor_ = kAbsent, last_sm_ = kAbsent, last_gr_ = kAbsent, last_power_ = kAbsent,
         last_duty_ = kAbsent, last_clock_ = kAbsent;
@@ -172,7 +171,9 @@ class CounterJudge {
   float readings_s_ = 0;
   uint16_t readings_ = 0;
   bool had_tensor_ = false, no_profiling_ = false;
-  bool worked_ = false;  // a load was seen under which dishonest counters show
+  bool worked_ = false;         // a load was seen under which dishonest counters show
+  uint32_t with_evidence_ = 0;  // a bit for each rule that has any; of the others it is 0
+  std::array<Evidence, kCounterRules> evidence_{};
 };
 
 }  // namespace flopwatch::efficiency

@@ -3,6 +3,9 @@
 #include "efficiency/counters/rules.h"
 
 #include <algorithm>
+#include <array>
+#include <type_traits>
+#include <utility>
 
 #include "efficiency/ofu.h"
 
@@ -333,7 +336,7 @@ constexpr Registration kRules[] = {
       kAmdProfiler, "docs/ofu.md, A zero that may be wrong"},
      {TensorUndecided, false}},
 };
-static_assert(std::size(kRules) == kCounterRules);
+static_assert(std::size(kRules) == kCounterRules && kCounterRules <= 32);  // a bit each
 
 constexpr auto kPlainRules = [] {
   std::array<CounterRule, kCounterRules> rules{};
@@ -350,7 +353,24 @@ static_assert([] {
 
 const CounterRule& RuleOf(CounterRuleId id) { return kPlainRules[static_cast<size_t>(id)]; }
 std::span<const CounterRule> CounterRules() { return kPlainRules; }
-const CounterRuleTest& TestOf(CounterRuleId id) { return kRules[static_cast<size_t>(id)].test; }
+
+// Every row of every GPU comes here: the tests are compiled into one function, not called.
+AllSay AskAll(const CounterLook& look) {
+  AllSay all;
+  const auto ask = [&]<size_t kRule>(std::integral_constant<size_t, kRule>) {
+    constexpr CounterRuleTest kTest = kRules[kRule].test;
+    if (!kTest.any && !look.fresh) return;
+    const Says says = kTest.test(look);
+    constexpr uint32_t kBit = 1U << kRule;
+    all.fault |= says == Says::kFault ? kBit : 0;
+    all.fine |= says == Says::kFine ? kBit : 0;
+    if constexpr (kTest.any) all.any |= kBit;
+  };
+  [&]<size_t... kRule>(std::index_sequence<kRule...>) {
+    (ask(std::integral_constant<size_t, kRule>()), ...);
+  }(std::make_index_sequence<kCounterRules>());
+  return all;
+}
 
 std::string_view RemedyOf(CounterRuleId id, CounterVendor vendor) {
   return vendor == CounterVendor::kAmd ? RuleOf(id).amd_remedy : RuleOf(id).remedy;

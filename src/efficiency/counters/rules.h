@@ -36,6 +36,12 @@ struct CounterRuleTest {
   CounterTest test;
   bool any;  // repeated readings count as well: what it looks at needs no change to be wrong
 };
-const CounterRuleTest& TestOf(CounterRuleId id);
+
+// What all rules say, a bit each.
+struct AllSay {
+  uint32_t fault = 0, fine = 0;
+  uint32_t any = 0;  // of those that say kFault: CounterRuleTest::any
+};
+AllSay AskAll(const CounterLook& look);
 
 }  // namespace flopwatch::efficiency
