@@ -101,6 +101,10 @@ class Sink : public store::Store {
                                                                    Micros) override {
     return std::vector<store::ApplicationPoint>{};
   }
+  StatusOr<std::vector<store::MetricSample>> Metrics(store::Window, std::string_view,
+                                                     uint64_t) override {
+    return std::vector<store::MetricSample>{};
+  }
   StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(store::Window,
                                                                          absl::Span<const int32_t>,
                                                                          uint64_t) override {

@@ -20,21 +20,6 @@ double BusyOfu(double ofu, double duty) { return duty >= kLeastDuty ? ofu / duty
 
 }  // namespace
 
-Answers AnswersByNode(absl::Span<const std::pair<std::string, Micros>> hosts) {
-  Answers whole, out;
-  for (const auto& [host, at] : hosts) {
-    Micros& last = whole[host];
-    last = std::max(last, at);
-  }
-  absl::flat_hash_map<std::string, int> called_so;
-  const auto first_part = [](const std::string& host) { return host.substr(0, host.find('.')); };
-  for (const auto& [host, at] : whole) ++called_so[first_part(host)];
-  for (const auto& [host, at] : whole)
-    if (called_so[first_part(host)] == 1) out[first_part(host)] = at;
-  for (const auto& [host, at] : whole) out[host] = at;
-  return out;
-}
-
 // What is of later than now stands in the way of what is now (as in ingest::LiveState).
 void Look::StepBack(Micros now) {
   window_ = std::min(window_, FloorTo(now, kWindow));

@@ -16,6 +16,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/node_hash_map.h"
 #include "absl/types/span.h"
+#include "alerts/answers.h"
 #include "alerts/judge.h"
 #include "alerts/look_devices.h"
 #include "alerts/racks.h"
@@ -34,11 +35,6 @@ inline constexpr Micros kFleetReach = kMicrosPerDay;
 inline constexpr Micros kFleetGap = 30 * kMicrosPerMinute;
 inline constexpr double kLeastDuty = 0.05;  // for OFU over the duty cycle
 inline constexpr double kLeastWork = 0.25;  // over kWindow: below, a job pauses in part of it
-
-// When hosts answered last, by the names that nodes may have for theirs: whole, and up to the first
-// dot where only one host is called so ("n1" is "n1.a", and nobody where there is "n1.b" too).
-using Answers = absl::flat_hash_map<std::string, Micros>;
-Answers AnswersByNode(absl::Span<const std::pair<std::string, Micros>> hosts);
 
 class Look {
  public:

@@ -46,39 +46,21 @@ class JudgedAhead {
 
 }  // namespace
 
-Status SaidFeed::Read(Micros to) {
-  page_.clear();
-  next_ = 0;
-  if (job_of_.empty()) {
-    unread_ = to;
-    return absl::OkStatus();
-  }
-  to = std::min(to, unread_ + kPart);
-  FW_ASSIGN_OR_RETURN(page_, query_.store().ApplicationSamples({unread_, to}, {}, kPage));
-  if (page_.size() < kPage) {
-    unread_ = to;
-    return absl::OkStatus();
-  }
-  // A full page may end within a moment: that moment is read again as a whole. Where a page is of
-  // one moment alone, what there is more of it is left out.
-  const Micros last = page_.back().ts;
-  if (page_.front().ts == last) {
-    unread_ = last + 1;
-    return absl::OkStatus();
-  }
-  while (page_.back().ts == last) page_.pop_back();
-  unread_ = last;
-  return absl::OkStatus();
-}
+SaidFeed::SaidFeed(const query::Query& query, Micros from)
+    : job_of_(query.memory().applications().JobsByClaim()),
+      pages_(
+          [&query, none = job_of_.empty()](store::Window window, uint64_t limit)
+              -> StatusOr<std::vector<telemetry::ApplicationSample>> {
+            if (none) return std::vector<telemetry::ApplicationSample>();
+            return query.store().ApplicationSamples(window, {}, limit);
+          },
+          from) {}
 
 Status SaidFeed::GiveUntil(Micros ts, Heard heard) {
-  while (true) {
-    for (; next_ < page_.size() && page_[next_].ts <= ts; ++next_)
-      if (const auto job = job_of_.find(page_[next_].claim); job != job_of_.end())
-        heard(job->second, page_[next_]);
-    if (next_ < page_.size() || unread_ > ts) return absl::OkStatus();
-    FW_RETURN_IF_ERROR(Read(std::max(ts + 1, unread_ + kPart)));
-  }
+  return pages_.GiveUntil(ts, [&](const telemetry::ApplicationSample& sample) {
+    if (const auto job = job_of_.find(sample.claim); job != job_of_.end())
+      heard(job->second, sample);
+  });
 }
 
 StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& options) {
@@ -106,6 +88,8 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
   Engine engine(options.rules, std::move(of));
   StoredRows feed(query, &live);
   SaidFeed said(query, now);
+  KeptAnswers answers(query, now);
+  look.SetAnswers([&] { return AnswersByNode(answers.Get()); });
   const auto hear = [&](std::string_view job, const telemetry::ApplicationSample& sample) {
     look.Hear(job, sample);
   };
@@ -133,6 +117,7 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
     for (now = std::max(now, FloorTo(at, options.interval)); now < end; now += options.interval) {
       feed.GiveUntil(now);
       FW_RETURN_IF_ERROR(said.GiveUntil(now, hear));
+      FW_RETURN_IF_ERROR(answers.GoTo(now));
       if (live.newest() == 0) continue;
       FW_RETURN_IF_ERROR(consider(FloorTo(now, kJudgedEvery)));
       look.Take(now, &round);

@@ -14,6 +14,7 @@
 #include "absl/functional/function_ref.h"
 #include "absl/types/span.h"
 #include "alerts/engine.h"
+#include "alerts/pages.h"
 #include "alerts/racks.h"
 #include "query/query.h"
 #include "telemetry/application.h"
@@ -36,27 +37,19 @@ struct Replayed {
   Micros first = 0;  // of the rows that were read, which begin before the window: baselines
 };
 
-// What jobs said of themselves, out of a store, in the order of time. It reads on in pages, so that
-// what is in memory is bounded however often they report. One thread; outlived by `query`.
+// What jobs said of themselves, out of a store, in the order of time. One thread; outlived by
+// `query`.
 class SaidFeed {
  public:
-  static constexpr uint64_t kPage = 100'000;       // samples
-  static constexpr Micros kPart = kMicrosPerHour;  // of a read
   using Heard = absl::FunctionRef<void(std::string_view job, const telemetry::ApplicationSample&)>;
 
-  SaidFeed(const query::Query& query, Micros from)
-      : query_(query), job_of_(query.memory().applications().JobsByClaim()), unread_(from) {}
+  SaidFeed(const query::Query& query, Micros from);
   // Those after the last call, up to and with `ts`.
   Status GiveUntil(Micros ts, Heard heard);
 
  private:
-  Status Read(Micros to);
-
-  const query::Query& query_;
   const absl::flat_hash_map<int32_t, std::string> job_of_;  // by claim
-  std::vector<telemetry::ApplicationSample> page_;
-  size_t next_ = 0;
-  Micros unread_;  // from here on nothing was read
+  Pages<telemetry::ApplicationSample> pages_;
 };
 
 // InvalidArgument: the window is empty or longer than kMaxReplay. Takes as long as reading its rows

@@ -138,7 +138,11 @@ Status Server::Parts::StartAlerts() {
     alerts::SaidFeed said(query, now - alerts::kBaselineReach);
     return said.GiveUntil(now, heard);
   };
-  of.answers = [this] { return alerts::AnswersByNode(scraper->Answering()); };
+  of.answers = [this] {
+    const alerts::HostAnswers hosts = scraper->Answering();
+    alerts::KeepAnswers(hosts, ingest->options.Clock(), &ingest->pipeline);
+    return alerts::AnswersByNode(hosts);
+  };
   alert_query = std::make_unique<query::Query>(memory.get(), store.get());
   judge = std::make_unique<alerts::Judge>(alert_query.get(), of.rules);
   if (judge->needed())

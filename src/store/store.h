@@ -197,6 +197,12 @@ struct ModelPoint {
   UsageSums sums;
 };
 
+struct MetricSample {  // of the narrow table
+  Micros ts = 0;
+  std::string labels;  // as they came: a="b",c="d"
+  double value = 0;
+};
+
 // What applications said over some time, as sums: parts of a window, and claims where that makes
 // sense, add up. A mean is weighted by the time each sample stands for; samples whose time is not
 // known count, and weigh nothing.
@@ -386,6 +392,10 @@ class Store {
   // The samples themselves, oldest first; at most `limit` of them.
   virtual StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(
       Window w, absl::Span<const int32_t> claims, uint64_t limit) = 0;
+  // What series of this name had (the view `metrics`), oldest first; at most `limit` samples. Quick
+  // where there is none.
+  virtual StatusOr<std::vector<MetricSample>> Metrics(Window w, std::string_view name,
+                                                      uint64_t limit) = 0;
   // Calls `visit` with every raw row of GPUs and instances with from <= ts < to, from one thread at
   // a time, not always the same; at most kMaxVisitedColumns of the names in docs/fields.md. An
   // error of `visit` ends the visit and is returned. Unavailable: the engine failed when some rows

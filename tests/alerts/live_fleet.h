@@ -99,6 +99,7 @@ class LiveFleet {
   Engine& engine() { return *engine_; }
   Look& look() { return *look_; }
   void Flush() { EXPECT_TRUE(side_->pipeline.Flush().ok()); }
+  void Keep(const HostAnswers& hosts) { KeepAnswers(hosts, now(), &side_->pipeline); }
   jobs::Books& books() { return side_->books; }
   Micros now() const { return At(now_); }
 

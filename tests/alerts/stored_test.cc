@@ -107,6 +107,41 @@ TEST_F(StoredAlerts, AReplaySaysWhatTheLiveRunSaid) {
     EXPECT_EQ(rules[rule], 1) << rule;
 }
 
+// That a host answered is kept with what it was asked for: a replay knows it too.
+TEST_F(StoredAlerts, AReplayKnowsWhoAnswered) {
+  LiveFleet& fleet = *fleet_;
+  HostAnswers hosts = {{"n1.of.some.domain", 0}, {"n1.of.some.domain", 1}};
+  fleet.look().SetAnswers([&] {
+    for (auto& [host, at] : hosts) at = fleet.now() - 5 * kMicrosPerSecond;
+    fleet.Keep(hosts);
+    return AnswersByNode(hosts);
+  });
+  fleet.Go(30 * kMinute);
+  for (int k = 4; k < 8; ++k) fleet[k].silent = true;
+  fleet.Go(10 * kMinute);
+  fleet.All({});
+  fleet.Go(10 * kMinute);
+  hosts.clear();  // nor does its host answer now
+  for (int k = 4; k < 8; ++k) fleet[k].silent = true;
+  fleet.Go(10 * kMinute);
+  fleet.Flush();
+  std::vector<Alert> live;
+  std::map<std::string, int> rules;
+  for (const Alert* a : fleet.engine().Alerts(true)) {
+    live.push_back(*a);
+    ++rules[a->rule];
+  }
+  EXPECT_EQ(rules["exporter_lost"], 1);
+  EXPECT_EQ(rules["node_silent"], 1);
+  const query::Query query(&fleet.memory(), store_.get());
+  ReplayOptions options;
+  options.engine.grace = 0;
+  options.window = {kT0, fleet.now() + 1};
+  const auto replayed = Replay(query, options);
+  ASSERT_TRUE(replayed.ok()) << replayed.status();
+  EXPECT_EQ(Told(replayed->alerts), Told(live));
+}
+
 TEST_F(StoredAlerts, AnMfuThatTheGpusDoNotShowIsFlagged) {
   fleet_->Go(2 * kHour);
   // Tensor activity .4005 at 1,700 of 1,755 MHz (H100 SXM: the highest clock of its tensor cores).

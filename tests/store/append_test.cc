@@ -166,9 +166,24 @@ TEST_F(AppendTest, OtherMetrics) {
   const std::string expected =
       "2026-01-02T05:00:00Z|node_load1|host=\"a\"|http://a:9400/metrics|0.25;"
       "2026-01-02T05:00:01Z|node_load1|host=\"a\"|http://a:9400/metrics|0.5";
-  EXPECT_EQ(Sql(query), expected);
-  ASSERT_FW_OK(store_->Seal(kT0 + 2 * kMicrosPerHour));
-  EXPECT_EQ(Sql(query), expected);
+  const auto ask = [&](std::string_view name, Micros from, uint64_t limit) {
+    const auto samples = store_->Metrics({from, kT0 + kMicrosPerHour}, name, limit);
+    EXPECT_TRUE(samples.ok()) << samples.status();
+    std::string text;
+    if (samples.ok())
+      for (const MetricSample& s : *samples)
+        text += fmt::format("{} {} {};", (s.ts - kT0) / kSecond, s.labels, s.value);
+    return text;
+  };
+  for (const bool sealed : {false, true}) {
+    if (sealed) ASSERT_FW_OK(store_->Seal(kT0 + 2 * kMicrosPerHour));
+    EXPECT_EQ(Sql(query), expected);
+    EXPECT_EQ(ask("node_load1", kT0, 9), "0 host=\"a\" 0.25;1 host=\"a\" 0.5;");
+    EXPECT_EQ(ask("node_load1", kT0, 1), "0 host=\"a\" 0.25;");
+    EXPECT_EQ(ask("node_load1", kT0 + 1, 9), "1 host=\"a\" 0.5;");
+    EXPECT_EQ(ask("node_load15", kT0, 9), "");
+    EXPECT_EQ(ask("it's", kT0, 9), "");
+  }
 }
 
 TEST_F(AppendTest, InvalidBatchesAreRefusedAsInvalid) {

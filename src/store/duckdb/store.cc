@@ -396,6 +396,27 @@ StatusOr<std::vector<telemetry::ApplicationSample>> DuckDbStore::ApplicationSamp
     return ApplicationReader(c, l).Samples(w, claims, limit);
   });
 }
+StatusOr<std::vector<MetricSample>> DuckDbStore::Metrics(Window w, std::string_view name,
+                                                         uint64_t limit) {
+  return Read([&](Connection* c, const Layout&) -> StatusOr<std::vector<MetricSample>> {
+    FW_RETURN_IF_ERROR(CheckWindow(w));
+    std::vector<MetricSample> out;
+    const std::string named = Cat("name = ", QuoteText(name));
+    FW_ASSIGN_OR_RETURN(const int64_t series,
+                        c->QueryInt64(Cat("SELECT count(*) FROM dim.series WHERE ", named)));
+    if (series == 0) return out;
+    FW_RETURN_IF_ERROR(layouts_.BringViews(c));
+    FW_ASSIGN_OR_RETURN(
+        Result result,
+        c->Query(fmt::format("SELECT epoch_us(ts), labels, value FROM metrics WHERE {} AND ts >= "
+                             "{} AND ts < {} ORDER BY ts, labels LIMIT {}",
+                             named, TimeLiteral(w.from), TimeLiteral(w.to), limit)));
+    result.ForEach([&](const Row& row) {
+      out.push_back({row.Int64(0), std::string(row.Text(1)), row.Double(2)});
+    });
+    return out;
+  });
+}
 Status DuckDbStore::VisitGpuRows(Window w, absl::Span<const std::string_view> columns,
                                  RowOrder order, absl::FunctionRef<Status(const GpuRows&)> visit) {
   bool visited = false;

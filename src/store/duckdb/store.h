@@ -63,6 +63,8 @@ class DuckDbStore : public Store {
                                                             Micros step) override;
   StatusOr<std::vector<telemetry::ApplicationSample>> ApplicationSamples(
       Window w, absl::Span<const int32_t> claims, uint64_t limit) override;
+  StatusOr<std::vector<MetricSample>> Metrics(Window w, std::string_view name,
+                                              uint64_t limit) override;
   Status VisitGpuRows(Window w, absl::Span<const std::string_view> columns, RowOrder order,
                       absl::FunctionRef<Status(const GpuRows&)> visit) override;
   StatusOr<QueryResult> UserSql(std::string_view sql, QueryLimits limits) override;
