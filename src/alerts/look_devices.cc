@@ -15,18 +15,29 @@ namespace {
 using ingest::GpuNow;
 
 // Of a GPU beside its job's others by one reading.
-constexpr double kMostStep = 0.2;
+constexpr float kMostStep = 0.2F;
 constexpr Micros kOneScrape = 10 * kMicrosPerSecond;  // samples of one exporter's GPUs
 constexpr size_t kBlock = 256;  // rows at once: their columns stay in a near cache
 constexpr size_t kAhead = 8;    // rows whose boards are asked for
 // Job sets that nobody has any more are kept until there are so many, and an eighth of all.
 constexpr std::ptrdiff_t kMostGone = 64;
 
-constexpr Quantity kBesidePeers[] = {Quantity::kGpuClockToJob, Quantity::kGpuPowerToJob,
-                                     Quantity::kGpuDutyToJob, Quantity::kGpuOfuToJob};
+constexpr Quantity kErrorQuantities[] = {Quantity::kGpuEccNew, Quantity::kGpuRowRemaps,
+                                         Quantity::kGpuNvlinkErrors, Quantity::kGpuPcieReplays};
+constexpr std::array<Quantity, DeviceLook::kCompared> kBesidePeers = {
+    Quantity::kGpuClockToJob, Quantity::kGpuPowerToJob, Quantity::kGpuDutyToJob,
+    Quantity::kGpuOfuToJob};
+
+DeviceLook::Four ComparedOf(const GpuNow& gpu) {
+  return DeviceLook::Four{static_cast<float>(gpu.sm_clock_mhz), static_cast<float>(gpu.power_w),
+                          static_cast<float>(gpu.gpu_util), static_cast<float>(gpu.ofu)};
+}
 
 // Of one that is not known and another the other. (std::fmax() is a call.)
 double Larger(double a, double b) { return a > b || std::isnan(b) ? a : b; }
+
+// What a board says; below 0 it says nothing.
+double Told(int64_t value) { return value < 0 ? kNotKnown : static_cast<double>(value); }
 
 int32_t AtMostInt32(int64_t value) {
   return static_cast<int32_t>(std::min<int64_t>(value, std::numeric_limits<int32_t>::max()));
@@ -60,7 +71,6 @@ const Wrong& WrongBy() {
 // Nobody is accused by a counter that cannot be believed: its value is not known.
 void LeaveOutWrong(GpuNow* gpu) {
   const uint32_t found = gpu->counters.found;
-  if (found == 0) return;
   const Wrong& wrong = WrongBy();
   if ((found & wrong.tensor) != 0) gpu->tensor_active = kNotKnown;
   if ((found & wrong.sm_active) != 0) gpu->sm_active = kNotKnown;
@@ -100,16 +110,6 @@ class DeviceLook::Cells {
   size_t row_ = 0;
 };
 
-void DeviceLook::Growth::See(int64_t value, double share) {
-  if (value < 0) return;
-  constexpr int64_t kMost = kNotSaid - 1;
-  const auto said = static_cast<uint32_t>(value % kNotSaid);
-  if (total != kNotSaid && said > total)
-    now = static_cast<uint32_t>(
-        std::min(now + std::ceil(share * (said - total)), static_cast<double>(kMost)));
-  total = said;  // one that went back was reset
-}
-
 void DeviceLook::PrefetchBoard(int32_t entity) const {
   const auto at = static_cast<size_t>(entity);
   if (at < boards_.size()) PrefetchToWrite(&boards_[at], sizeof(Board));
@@ -117,7 +117,10 @@ void DeviceLook::PrefetchBoard(int32_t entity) const {
 
 DeviceLook::Board& DeviceLook::NewBoard(int32_t entity) {
   const auto at = static_cast<size_t>(entity);
-  if (at >= boards_.size()) boards_.resize(at + 1);
+  if (at >= boards_.size()) {
+    boards_.resize(at + 1);
+    stories_.resize(at + 1);
+  }
   Board& board = boards_[at];
   const auto record = memory_.registry().entity(entity);
   const std::string uuid = record ? record->key.uuid : std::string();
@@ -176,11 +179,10 @@ bool DeviceLook::IsReplaced(const GpuNow& gpu) const {
 }
 
 void DeviceLook::StepBack(Micros now) {
-  for (Board& board : boards_) {
-    board.held_at = std::min(board.held_at, now);
-    board.row_at = std::min(board.row_at, now);
-    board.xid_at = std::min(board.xid_at, now);
-    board.beside_at = std::min(board.beside_at, now);
+  for (Board& board : boards_) board.row_at = std::min(board.row_at, now);
+  for (Story& story : stories_) {
+    story.left_at = std::min(story.left_at, now);
+    story.xid_at = std::min(story.xid_at, now);
   }
   heard_.clear();
 }
@@ -237,7 +239,7 @@ void DeviceLook::BeginPeers() {
     p.duty = 0;
     p.lowest_duty = 2;
   }
-  for (std::vector<Beside>& b : beside_) b.clear();
+  for (std::vector<Four>& b : beside_) b.clear();
   last_set_ = 0;
   last_place_ = -1;
 }
@@ -264,14 +266,13 @@ void DeviceLook::SeeGpu(const GpuNow& gpu, bool fresh) {
   if (gpu.job_set == 0) return;
   const int32_t place = PlaceOfPeers(gpu.job_set);
   Peers& p = place < 0 ? NewPeers(gpu.job_set) : peers_[static_cast<size_t>(place)];
-  std::vector<Beside>& b = beside_[static_cast<size_t>(last_place_)];
+  std::vector<Four>& b = beside_[static_cast<size_t>(last_place_)];
   ++p.all;
   if (!fresh) return;
   ++p.fresh;
   if (p.model == -1) p.model = gpu.model;
   if (p.model != gpu.model) p.one_model = false;
-  b.push_back({static_cast<float>(gpu.sm_clock_mhz), static_cast<float>(gpu.power_w),
-               static_cast<float>(gpu.gpu_util), static_cast<float>(gpu.ofu)});
+  b.push_back(ComparedOf(gpu));
   if (std::isnan(gpu.gpu_util)) {
     p.active += gpu.sm_active > kLeastActive ? 1 : 0;
     return;
@@ -289,21 +290,23 @@ void DeviceLook::FinishPeers(const QuantitySet& wanted) {
     Peers& p = peers_[k];
     if (p.jobs.empty())
       memory_.jobs().ForEachMember(p.set, [&](int32_t job) { p.jobs.push_back(job); });
-    const std::vector<Beside>& b = beside_[k];
-    const auto median = [&](float Beside::*of) {
+    const auto median = [&](Of of) {
       values.clear();
-      for (const Beside& gpu : b)
-        if (!std::isnan(gpu.*of)) values.push_back(gpu.*of);
+      for (const Four& gpu : beside_[k])
+        if (!std::isnan(gpu[of])) values.push_back(gpu[of]);
       return values.size() >= kFewestPeers ? Median(&values) : kNotKnown;
     };
-    const double clock = p.one_model ? median(&Beside::clock) : kNotKnown;
-    const bool enough = !std::isnan(clock);  // to compare anything
-    const auto one_of = [](double value) { return value > 0 ? 1 / value : kNotKnown; };
-    p.median_duty = enough ? median(&Beside::duty) : kNotKnown;
-    p.one_of_clock = one_of(clock);
-    p.one_of_duty = one_of(p.median_duty);
-    p.one_of_power = enough && powers ? one_of(median(&Beside::power)) : kNotKnown;
-    p.one_of_ofu = enough && ofus ? one_of(median(&Beside::ofu)) : kNotKnown;
+    // Clocks of several models are not compared, nor is anything beside them.
+    const double clock = p.one_model ? median(kClock) : kNotKnown;
+    const bool enough = !std::isnan(clock);
+    p.median_duty = enough ? median(kDuty) : kNotKnown;
+    const auto one_of = [&](Of of, double value) {
+      p.one_of[of] = static_cast<float>(value > 0 ? 1 / value : kNotKnown);
+    };
+    one_of(kClock, clock);
+    one_of(kDuty, p.median_duty);
+    one_of(kPower, enough && powers ? median(kPower) : kNotKnown);
+    one_of(kOfu, enough && ofus ? median(kOfu) : kNotKnown);
     p.duty = p.with_duty > 0 ? p.duty / p.with_duty : kNotKnown;
     // One that is not known may be lower, unless it is seen to run.
     if (p.with_duty + p.active < p.fresh) p.lowest_duty = kNotKnown;
@@ -358,10 +361,11 @@ void DeviceLook::TurnGrowth(Micros now) {
   const Micros piece = FloorTo(now, kNews);
   if (piece == growth_) return;
   const bool next = piece == growth_ + kNews;
-  for (Board& board : boards_) {
-    for (Growth* g : {&board.ecc, &board.remaps, &board.nvlink, &board.replays}) {
-      g->before = next ? g->now : 0;
-      g->now = 0;
+  for (size_t k = 0; k < boards_.size(); ++k) {
+    if (!std::exchange(boards_[k].grew, false)) continue;
+    for (Story::Growth& g : stories_[k].growth) {
+      g = {.now = 0, .before = next ? g.now : 0};
+      boards_[k].grew |= g.before != 0;
     }
   }
   growth_ = piece;
@@ -399,6 +403,8 @@ void DeviceLook::TakeBlock(absl::Span<GpuNow> gpus, Micros now, const QuantitySe
     if (rows != k) gpus[rows] = gpus[k];
     peers[rows++] = p;
   }
+  const size_t first = seen_.size();
+  seen_.resize(first + rows);
   block_.Reshape(Scope::kGpu, rows, wanted);
   block_.holders.resize(rows);
   block_.xid_holders.resize(rows);
@@ -407,9 +413,9 @@ void DeviceLook::TakeBlock(absl::Span<GpuNow> gpus, Micros now, const QuantitySe
     out.Go(row);
     GpuNow& gpu = gpus[row];
     if (row + kAhead < rows) PrefetchBoard(gpus[row + kAhead].entity);
-    LeaveOutWrong(&gpu);
+    if (gpu.counters.found != 0) LeaveOutWrong(&gpu);
     Board& board = BoardOf(gpu.entity);
-    seen_.push_back({gpu.entity, gpu.job_set});
+    seen_[first + row] = {gpu.entity, gpu.job_set};
     block_.keys[row] = board.key;
     out.Set(Quantity::kGpuAge, ToSeconds(std::max<Micros>(now - gpu.ts, 0)));
     // Who was the last to hold it still holds it where others of the job are heard. Where none is,
@@ -424,14 +430,17 @@ void DeviceLook::TakeBlock(absl::Span<GpuNow> gpus, Micros now, const QuantitySe
                                        : 0);
     block_.holders[row] = static_cast<uint32_t>(gpu.job_set);
     if (fresh) {
+      const Before before{board.job_set, board.held};
       SetGpu(gpu, p, &board, out);
-      SetTroubles(gpu, now, &board, out);
+      SetTroubles(gpu, now, before, &board, out);
+      if (before.held && gpu.job_set == 0) StoryOf(gpu.entity).left_at = board.row_at;
+      board.held = gpu.job_set != 0;
       board.row_at = gpu.ts;
-      if (gpu.job_set != 0) board.held_by = gpu.job_set, board.held_at = gpu.ts;
     } else {
       out.ForgetFreshOnes();
     }
-    block_.xid_holders[row] = static_cast<uint32_t>(board.xid_set);
+    block_.xid_holders[row] =
+        static_cast<uint32_t>(board.xid_came ? StoryOf(gpu.entity).xid_set : 0);
   }
 }
 
@@ -462,6 +471,7 @@ void DeviceLook::SetGpu(const GpuNow& gpu, const Peers* peers, Board* board, con
   if (peers != nullptr) {
     SetBesidePeers(gpu, *peers, board, out);
   } else {
+    NotCompared(gpu, board);
     for (const Quantity q : kBesidePeers) out.Set(q, kNotKnown);
   }
   using Opinion = efficiency::CounterOpinion;
@@ -470,62 +480,62 @@ void DeviceLook::SetGpu(const GpuNow& gpu, const Peers* peers, Board* board, con
           opinion == Opinion::kNotJudged ? kNotKnown : opinion == Opinion::kFaulty);
 }
 
+void DeviceLook::NotCompared(const GpuNow& gpu, Board* board) {
+  if (gpu.ts > board->row_at && board->taken == Taken::kNewest) board->taken = Taken::kEarlier;
+}
+
 // In a pause of the job there is nothing to compare: what was known of it stays. Of a value that is
 // not there any more nothing is known.
 void DeviceLook::SetBesidePeers(const GpuNow& gpu, const Peers& p, Board* of, const Cells& out) {
   Board& board = *of;
+  const Four values = ComparedOf(gpu);
   if (board.job_set != gpu.job_set) {
     board.job_set = gpu.job_set;
-    board.beside_at = 0;
-    board.clock_to_job = board.power_to_job = board.duty_to_job = board.ofu_to_job =
-        std::numeric_limits<float>::quiet_NaN();
+    board.taken = Taken::kNone;
+    board.to_job = Four{} + std::numeric_limits<float>::quiet_NaN();
   }
-  if (gpu.ts > board.beside_at && p.median_duty >= kAtWork) {
+  const bool is_new = board.taken != Taken::kNewest || gpu.ts > board.row_at;
+  if (is_new && p.median_duty >= kAtWork) {
     // Rows at the edges of a pause have a part of it, each GPU's another one: the first after it
     // says nothing, the last before it little.
-    const bool first = board.beside_at == 0 || board.row_at > board.beside_at;
-    const double share =
-        std::min(1.0, static_cast<double>(gpu.ts - board.row_at) * (1.0 / kSmoothed));
-    board.beside_at = gpu.ts;
-    const auto take = [&](float* mean, double value, double one_of_median) {
-      const double beside = value * one_of_median;
-      if (std::isnan(beside)) return;
-      const double known = std::isnan(*mean) ? 1 : *mean;  // as the others, until it shows
-      *mean = static_cast<float>(known + share * std::clamp(beside - known, -kMostStep, kMostStep));
-    };
+    const bool first = board.taken != Taken::kNewest;
+    const float share =
+        std::min(1.F, static_cast<float>(gpu.ts - board.row_at) * (1.F / kSmoothed));
+    board.taken = Taken::kNewest;
     if (!first) {
-      take(&board.clock_to_job, gpu.sm_clock_mhz, p.one_of_clock);
-      take(&board.power_to_job, gpu.power_w, p.one_of_power);
-      take(&board.duty_to_job, gpu.gpu_util, p.one_of_duty);
-      take(&board.ofu_to_job, gpu.ofu, p.one_of_ofu);
+      const Four mean = board.to_job;
+      const Four known = mean == mean ? mean : Four{1, 1, 1, 1};  // as the others, until it shows
+      const Four step = values * p.one_of - known;
+      Four within = step < -kMostStep ? Four{} - kMostStep : step;
+      within = within > kMostStep ? Four{} + kMostStep : within;
+      board.to_job = step == step ? known + share * within : mean;  // NaN: not known
     }
+  } else {
+    NotCompared(gpu, of);
   }
-  const auto set = [&](Quantity q, double value, float mean) {
-    out.Set(q, std::isnan(value) ? kNotKnown : static_cast<double>(mean));
-  };
-  set(Quantity::kGpuClockToJob, gpu.sm_clock_mhz, board.clock_to_job);
-  set(Quantity::kGpuPowerToJob, gpu.power_w, board.power_to_job);
-  set(Quantity::kGpuDutyToJob, gpu.gpu_util, board.duty_to_job);
-  set(Quantity::kGpuOfuToJob, gpu.ofu, board.ofu_to_job);
+  for (size_t k = 0; k < kCompared; ++k)
+    out.Set(kBesidePeers[k], std::isnan(values[k]) ? values[k] : board.to_job[k]);
 }
 
 // Who has an XID that the row is the first to show. Where the row before was another job's, that
 // one ended with it: most codes end the process that they come to.
-int32_t DeviceLook::XidSet(const GpuNow& gpu, const Board& board) {
+int32_t DeviceLook::XidSet(const GpuNow& gpu, Before before, const Board& board,
+                           const Story& story) {
   if (board.row_at == 0) return 0;  // it came while nobody looked
   const auto just = [&](Micros ts) { return gpu.ts - ts <= kEndedWith; };
-  const int32_t before = board.held_at == board.row_at ? board.held_by : 0;  // of the last row
-  if (gpu.job_set != 0 && (before == gpu.job_set || before == 0)) return gpu.job_set;
-  if (before != 0) return just(board.row_at) ? before : 0;
-  return just(board.held_at) ? board.held_by : 0;
+  const int32_t held_by = before.held ? before.job_set : 0;  // of the last row
+  if (gpu.job_set != 0 && (held_by == gpu.job_set || held_by == 0)) return gpu.job_set;
+  if (held_by != 0) return just(board.row_at) ? held_by : 0;
+  return just(story.left_at) ? before.job_set : 0;
 }
 
-void DeviceLook::SetTroubles(const GpuNow& gpu, Micros now, Board* of, const Cells& out) {
+void DeviceLook::SetTroubles(const GpuNow& gpu, Micros now, Before before, Board* of,
+                             const Cells& out) {
   Board& board = *of;
+  Story& story = StoryOf(gpu.entity);
   const ingest::GpuTroubles& t = gpu.troubles;
-  const auto told = [](auto value) { return value < 0 ? kNotKnown : static_cast<double>(value); };
-  out.Set(Quantity::kGpuThrottle, told(t.throttle));
-  out.Set(Quantity::kGpuXid, told(t.xid));
+  out.Set(Quantity::kGpuThrottle, Told(t.throttle));
+  out.Set(Quantity::kGpuXid, Told(t.xid));
   out.Set(Quantity::kGpuXidNew, kNotKnown);
   if (t.xid >= 0) {
     // A code that was there when the GPU was seen first is of nobody knows when. The same one again
@@ -534,29 +544,49 @@ void DeviceLook::SetTroubles(const GpuNow& gpu, Micros now, Board* of, const Cel
     const int32_t errors = AtMostInt32(t.xid_errors);
     const bool again = board.xid_errors >= 0 && errors > board.xid_errors;
     if (board.xid >= 0 && t.xid != 0 && (t.xid != board.xid || again)) {
-      board.xid_at = now;
-      board.xid_set = XidSet(gpu, board);
+      board.xid_came = true;
+      story.xid_at = now;
+      story.xid_set = XidSet(gpu, before, board, story);
     }
     board.xid = t.xid;
     if (errors >= 0 || board.xid_errors < 0) board.xid_errors = std::max(errors, 0);
-    const bool is_new = board.xid_at != 0 && now - board.xid_at < kNews;
+    const bool is_new = board.xid_came && now - story.xid_at < kNews;
     out.Set(Quantity::kGpuXidNew, is_new ? t.xid : 0);
   }
-  const auto grown = [&](Growth* growth, int64_t total, Quantity q, double share = 1) {
-    growth->See(total, share);
-    const double sum = static_cast<double>(growth->now) + growth->before;
-    out.Set(q, growth->total == Growth::kNotSaid ? kNotKnown : sum);
-  };
-  grown(&board.ecc, t.ecc_dbe, Quantity::kGpuEccNew);
-  grown(&board.remaps, t.row_remaps, Quantity::kGpuRowRemaps);
-  out.Set(Quantity::kGpuRowRemapPending, told(t.row_remap_pending));
-  out.Set(Quantity::kGpuRowRemapFailed, told(t.row_remap_failed));
+  // Of 64 bits the lower ones: -1 stays "not said", and once round looks as a reset.
+  const std::array<uint32_t, kErrorCounters> said = {
+      static_cast<uint32_t>(t.ecc_dbe), static_cast<uint32_t>(t.row_remaps),
+      static_cast<uint32_t>(t.nvlink_errors), static_cast<uint32_t>(t.pcie_replays)};
+  if (said != board.totals) SeeErrors(gpu.ts, said, of, &story);
+  out.Set(Quantity::kGpuRowRemapPending, Told(t.row_remap_pending));
+  out.Set(Quantity::kGpuRowRemapFailed, Told(t.row_remap_failed));
+  for (size_t k = 0; k < kErrorCounters; ++k) {
+    const Story::Growth growth = board.grew ? story.growth[k] : Story::Growth();
+    out.Set(kErrorQuantities[k], board.totals[k] == Board::kNotSaid
+                                     ? kNotKnown
+                                     : static_cast<double>(growth.now) + growth.before);
+  }
+}
+
+void DeviceLook::SeeErrors(Micros ts, const std::array<uint32_t, kErrorCounters>& said, Board* of,
+                           Story* story) {
+  Board& board = *of;
   // What is judged by its rate is of all the time since the row before, in which nobody looked; of
   // double errors and remaps each one counts, whenever it came.
-  const Micros since = board.row_at == 0 ? 0 : gpu.ts - board.row_at;
-  const double share = since > kNews ? static_cast<double>(kNews) / static_cast<double>(since) : 1;
-  grown(&board.nvlink, t.nvlink_errors, Quantity::kGpuNvlinkErrors, share);
-  grown(&board.replays, t.pcie_replays, Quantity::kGpuPcieReplays, share);
+  const Micros since = board.row_at == 0 ? 0 : ts - board.row_at;
+  const double rate = since > kNews ? static_cast<double>(kNews) / static_cast<double>(since) : 1;
+  for (size_t k = 0; k < kErrorCounters; ++k) {
+    uint32_t& last = board.totals[k];
+    if (said[k] == Board::kNotSaid) continue;
+    if (last != Board::kNotSaid && said[k] > last) {
+      const double share = k == kEcc || k == kRemaps ? 1 : rate;
+      uint32_t& now = story->growth[k].now;
+      now = static_cast<uint32_t>(
+          std::min(now + std::ceil(share * (said[k] - last)), static_cast<double>(UINT32_MAX)));
+      board.grew = true;
+    }
+    last = said[k];  // one that went back was reset
+  }
 }
 
 // --- over a restart ---

@@ -4,6 +4,7 @@
 // One thread.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -38,6 +39,10 @@ class DeviceLook {
   // `memory` has a live state, and outlives this.
   explicit DeviceLook(const query::Memory* memory) : memory_(*memory) {}
 
+  // What is compared of a job's GPUs: clock, power, duty cycle, OFU. NaN = not known.
+  enum Of : uint8_t { kClock, kPower, kDuty, kOfu, kCompared };
+  using Four = float __attribute__((vector_size(kCompared * sizeof(float))));  // all at once
+
   struct Peers {  // the GPUs of one job set in this round
     int32_t set = 0;
     absl::InlinedVector<int32_t, 2> jobs;       // its members
@@ -46,8 +51,8 @@ class DeviceLook {
     int32_t model = -1;
     bool one_model = true;
     double median_duty = 0;
-    double one_of_clock = 0, one_of_power = 0, one_of_duty = 0, one_of_ofu = 0;  // over the medians
-    double duty = 0;                                                             // NaN = not known
+    Four one_of{};           // over the medians
+    double duty = 0;         // NaN = not known
     double lowest_duty = 2;  // likewise; 2: of none it is, and all of these run something
   };
 
@@ -66,7 +71,7 @@ class DeviceLook {
   int32_t EntityOf(size_t row) const { return seen_[row].entity; }
   int32_t SetOf(size_t row, Whose whose) const {
     return whose == Whose::kNow ? seen_[row].job_set
-                                : boards_[static_cast<size_t>(seen_[row].entity)].xid_set;
+                                : stories_[static_cast<size_t>(seen_[row].entity)].xid_set;
   }
   const std::string& NodeOf(size_t row) const {
     return nodes_[static_cast<size_t>(node_rows_[row])];
@@ -79,32 +84,34 @@ class DeviceLook {
   void ReadState(const Json& xids);
 
  private:
-  // An error counter's growth, by pieces of kNews: this one and the last.
-  struct Growth {
-    static constexpr uint32_t kNotSaid = ~uint32_t{0};
-    uint32_t total = kNotSaid;  // what was said last, modulo kNotSaid: once round looks as a reset
-    uint32_t now = 0, before = 0;
-    // `share`: of what it grew by, that which counts as of now.
-    void See(int64_t value, double share);
-  };
-  // Two lines of a cache: all of them are read and written in every round.
+  enum Errors : uint8_t { kEcc, kRemaps, kNvlink, kReplays, kErrorCounters };
+  // The row of a GPU that its means beside its job's others have last.
+  enum class Taken : uint8_t { kNone, kNewest, kEarlier };
+  // A line of a cache: all of it is read and written in every round.
   struct alignas(64) Board {
-    uint64_t key = 0;  // 0 = not seen yet
+    static constexpr uint32_t kNotSaid = ~uint32_t{0};
+    uint64_t key = 0;   // 0 = not seen yet
+    Micros row_at = 0;  // its newest row
+    Four to_job{};      // beside its job's others, while it works: means over about kSmoothed
+    // Error counters as they were said last, modulo 2^32: once round looks as a reset.
+    std::array<uint32_t, kErrorCounters> totals = {kNotSaid, kNotSaid, kNotSaid, kNotSaid};
+    int32_t job_set = 0;  // the last that held it
     int32_t xid = -1;
-    int32_t xid_errors = -1;         // the last that was said, 0 before; -1 = not looked yet
-    Micros xid_at = 0;               // when it came last; 0 = it was so when it was seen first
-    int32_t xid_set = 0;             // the job set that it came to; 0 = nobody, or not known
-    int32_t held_by = 0;             // the last job set that held it
-    Micros row_at = 0, held_at = 0;  // its newest row, and the newest that `held_by` had
-    // Beside its job's others, while it works: means over about kSmoothed.
-    Micros beside_at = 0;  // of the sample that is in them
-    int32_t job_set = 0;
-    float clock_to_job = 0, power_to_job = 0, duty_to_job = 0, ofu_to_job = 0;
-    Growth ecc, remaps, nvlink, replays;
+    int32_t xid_errors = -1;  // the last that was said, 0 before; -1 = not looked yet
+    Taken taken = Taken::kNone;
+    bool held = false;                    // its newest row is of job_set
+    bool xid_came = false, grew = false;  // there is more in its Story
   };
-  static_assert(sizeof(Board) == 128);
-  struct Beside {  // what is compared of a job's GPUs
-    float clock = 0, power = 0, duty = 0, ofu = 0;
+  static_assert(sizeof(Board) == 64);
+  // What seldom changes.
+  struct Story {
+    struct Growth {  // of an error counter, by pieces of kNews: this one and the last
+      uint32_t now = 0, before = 0;
+    };
+    Micros xid_at = 0;    // when its last XID came; 0 = it was so when it was seen first
+    Micros left_at = 0;   // the newest row of Board::job_set, where that is not its newest
+    int32_t xid_set = 0;  // the job set that the XID came to; 0 = nobody, or not known
+    std::array<Growth, kErrorCounters> growth;
   };
   struct NodeNow {
     Micros newest = 0;
@@ -137,20 +144,32 @@ class DeviceLook {
   void TurnGrowth(Micros now);
   void TakeBlock(absl::Span<ingest::GpuNow> gpus, Micros now, const QuantitySet& wanted);
   void SetGpu(const ingest::GpuNow& gpu, const Peers* peers, Board* board, const Cells& out);
+  static void NotCompared(const ingest::GpuNow& gpu, Board* board);
   static void SetBesidePeers(const ingest::GpuNow& gpu, const Peers& peers, Board* board,
                              const Cells& out);
-  static void SetTroubles(const ingest::GpuNow& gpu, Micros now, Board* board, const Cells& out);
-  static int32_t XidSet(const ingest::GpuNow& gpu, const Board& board);
+  // `before`: as it was until this row.
+  struct Before {
+    int32_t job_set = 0;
+    bool held = false;
+  };
+  void SetTroubles(const ingest::GpuNow& gpu, Micros now, Before before, Board* board,
+                   const Cells& out);
+  static int32_t XidSet(const ingest::GpuNow& gpu, Before before, const Board& board,
+                        const Story& story);
+  static void SeeErrors(Micros ts, const std::array<uint32_t, kErrorCounters>& said, Board* board,
+                        Story* story);
   double OneOfMaxClock(int32_t model);
   Board& BoardOf(int32_t entity) {
     const auto at = static_cast<size_t>(entity);
     return at < boards_.size() && boards_[at].key != 0 ? boards_[at] : NewBoard(entity);
   }
   Board& NewBoard(int32_t entity);
+  Story& StoryOf(int32_t entity) { return stories_[static_cast<size_t>(entity)]; }  // of a board
   void PrefetchBoard(int32_t entity) const;
 
   const query::Memory& memory_;
   std::vector<Board> boards_;     // by entity id
+  std::vector<Story> stories_;    // likewise
   std::vector<int32_t> node_of_;  // by entity id: in nodes_; -1 = not known
   // By entity id: the boards that were at its place of its node, where they are several.
   struct AtPlace {
@@ -178,7 +197,7 @@ class DeviceLook {
   std::vector<SilentGpu> silent_;                   // by node
   std::vector<int32_t> node_rows_;                  // by row: in nodes_
   std::vector<Peers> peers_;                        // of each job set; kept while GPUs have it
-  std::vector<std::vector<Beside>> beside_;         // likewise
+  std::vector<std::vector<Four>> beside_;           // likewise, of each of its GPUs
   absl::flat_hash_map<int32_t, int32_t> peers_at_;  // by job set, in peers_
   int32_t last_set_ = 0, last_place_ = -1;          // a job's GPUs are often in a row
   int32_t last_model_ = -1;                         // likewise

@@ -451,8 +451,8 @@ void LiveState::ForEachGpu(int32_t job, absl::FunctionRef<void(const GpuNow&)> v
     }
     if (wanted_sets.empty()) return;
   }
-  impl_->gpus.ForEach([&](const GpuNow& g) {
-    if (g.ts != 0 && (job == 0 || wanted_sets.contains(g.job_set))) visit(g);
+  impl_->gpus.ForEach([&, all = job == 0](const GpuNow& g) {
+    if (g.ts != 0 && (all || wanted_sets.contains(g.job_set))) visit(g);
   });
 }
 
