@@ -61,6 +61,21 @@ class StoredAlerts : public ::testing::Test {
     }
     ASSERT_TRUE(store_->AppendApplication(samples, fleet_->now()).ok());
   }
+  std::vector<Alert> Live() {
+    std::vector<Alert> out;
+    for (const Alert* a : fleet_->engine().Alerts(true)) out.push_back(*a);
+    return out;
+  }
+  // Of all that was flushed.
+  Replayed ReplayAll() {
+    const query::Query query(&fleet_->memory(), store_.get());
+    ReplayOptions options;
+    options.engine.grace = 0;
+    options.window = {kT0, fleet_->now() + 1};
+    auto replayed = Replay(query, options);
+    EXPECT_TRUE(replayed.ok()) << replayed.status();
+    return replayed.ok() ? *std::move(replayed) : Replayed();
+  }
   // What is known of job 7 now.
   Verdict Judged() {
     fleet_->Flush();
@@ -89,19 +104,12 @@ TEST_F(StoredAlerts, AReplaySaysWhatTheLiveRunSaid) {
   fleet[3].throttle = 0x88;
   fleet.Go(kHour);
   fleet.Flush();
-  std::vector<Alert> live;
-  for (const Alert* a : fleet.engine().Alerts(true)) live.push_back(*a);
-  const query::Query query(&fleet.memory(), store_.get());
-  ReplayOptions options;
-  options.engine.grace = 0;
-  options.window = {kT0, fleet.now() + 1};
-  const auto replayed = Replay(query, options);
-  ASSERT_TRUE(replayed.ok()) << replayed.status();
-  EXPECT_EQ(replayed->rows, 2u * 4 * (150 * 60) / LiveFleet::kInterval);
-  EXPECT_EQ(Told(replayed->alerts), Told(live));
+  const Replayed replayed = ReplayAll();
+  EXPECT_EQ(replayed.rows, 2u * 4 * (150 * 60) / LiveFleet::kInterval);
+  EXPECT_EQ(Told(replayed.alerts), Told(Live()));
   // Not of nothing, and by counters that are judged.
   std::map<std::string, int> rules;
-  for (const Alert& a : replayed->alerts) ++rules[a.rule];
+  for (const Alert& a : replayed.alerts) ++rules[a.rule];
   for (const char* rule :
        {"gpu_counter_fault", "gpu_idle_held", "gpu_xid_hardware", "gpu_power_brake"})
     EXPECT_EQ(rules[rule], 1) << rule;
@@ -125,21 +133,11 @@ TEST_F(StoredAlerts, AReplayKnowsWhoAnswered) {
   for (int k = 4; k < 8; ++k) fleet[k].silent = true;
   fleet.Go(10 * kMinute);
   fleet.Flush();
-  std::vector<Alert> live;
   std::map<std::string, int> rules;
-  for (const Alert* a : fleet.engine().Alerts(true)) {
-    live.push_back(*a);
-    ++rules[a->rule];
-  }
+  for (const Alert& a : Live()) ++rules[a.rule];
   EXPECT_EQ(rules["exporter_lost"], 1);
   EXPECT_EQ(rules["node_silent"], 1);
-  const query::Query query(&fleet.memory(), store_.get());
-  ReplayOptions options;
-  options.engine.grace = 0;
-  options.window = {kT0, fleet.now() + 1};
-  const auto replayed = Replay(query, options);
-  ASSERT_TRUE(replayed.ok()) << replayed.status();
-  EXPECT_EQ(Told(replayed->alerts), Told(live));
+  EXPECT_EQ(Told(ReplayAll().alerts), Told(Live()));
 }
 
 TEST_F(StoredAlerts, AnMfuThatTheGpusDoNotShowIsFlagged) {
