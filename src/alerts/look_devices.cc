@@ -9,6 +9,9 @@
 #include "alerts/median.h"
 #include "base/prefetch.h"
 
+// Of what is done to each of 100,000 GPUs: to call it costs a tenth of it.
+#define FW_IN_PLACE [[gnu::always_inline]] inline
+
 namespace flopwatch::alerts {
 namespace {
 
@@ -254,7 +257,7 @@ DeviceLook::Peers& DeviceLook::NewPeers(int32_t set) {
 }
 
 // Under a lock of the live state: asks nobody.
-void DeviceLook::SeeGpu(const GpuNow& gpu, bool fresh) {
+FW_IN_PLACE void DeviceLook::SeeGpu(const GpuNow& gpu, bool fresh) {
   const auto entity = static_cast<size_t>(gpu.entity);
   if (entity < node_of_.size() && node_of_[entity] >= 0) {
     NodeNow& node = node_now_[static_cast<size_t>(node_of_[entity])];
@@ -444,8 +447,7 @@ void DeviceLook::TakeBlock(absl::Span<GpuNow> gpus, Micros now, const QuantitySe
   }
 }
 
-double DeviceLook::OneOfMaxClock(int32_t model) {
-  if (model == last_model_) return one_of_max_clock_;
+double DeviceLook::FindMaxClock(int32_t model) {
   last_model_ = model;
   auto [known, is_new] = one_of_max_clocks_.try_emplace(model, kNotKnown);
   if (is_new) {
@@ -455,7 +457,8 @@ double DeviceLook::OneOfMaxClock(int32_t model) {
   return one_of_max_clock_ = known->second;
 }
 
-void DeviceLook::SetGpu(const GpuNow& gpu, const Peers* peers, Board* board, const Cells& out) {
+FW_IN_PLACE void DeviceLook::SetGpu(const GpuNow& gpu, const Peers* peers, Board* board,
+                                    const Cells& out) {
   out.Set(Quantity::kGpuOfu, gpu.ofu);
   out.Set(Quantity::kGpuTensor, gpu.tensor_active);
   out.Set(Quantity::kGpuSmActive, gpu.sm_active);
@@ -486,7 +489,8 @@ void DeviceLook::NotCompared(const GpuNow& gpu, Board* board) {
 
 // In a pause of the job there is nothing to compare: what was known of it stays. Of a value that is
 // not there any more nothing is known.
-void DeviceLook::SetBesidePeers(const GpuNow& gpu, const Peers& p, Board* of, const Cells& out) {
+FW_IN_PLACE void DeviceLook::SetBesidePeers(const GpuNow& gpu, const Peers& p, Board* of,
+                                            const Cells& out) {
   Board& board = *of;
   const Four values = ComparedOf(gpu);
   if (board.job_set != gpu.job_set) {
@@ -529,8 +533,8 @@ int32_t DeviceLook::XidSet(const GpuNow& gpu, Before before, const Board& board,
   return just(story.left_at) ? before.job_set : 0;
 }
 
-void DeviceLook::SetTroubles(const GpuNow& gpu, Micros now, Before before, Board* of,
-                             const Cells& out) {
+FW_IN_PLACE void DeviceLook::SetTroubles(const GpuNow& gpu, Micros now, Before before, Board* of,
+                                         const Cells& out) {
   Board& board = *of;
   Story& story = StoryOf(gpu.entity);
   const ingest::GpuTroubles& t = gpu.troubles;

@@ -158,7 +158,10 @@ class DeviceLook {
                         const Story& story);
   static void SeeErrors(Micros ts, const std::array<uint32_t, kErrorCounters>& said, Board* board,
                         Story* story);
-  double OneOfMaxClock(int32_t model);
+  double OneOfMaxClock(int32_t model) {
+    return model == last_model_ ? one_of_max_clock_ : FindMaxClock(model);
+  }
+  double FindMaxClock(int32_t model);
   Board& BoardOf(int32_t entity) {
     const auto at = static_cast<size_t>(entity);
     return at < boards_.size() && boards_[at].key != 0 ? boards_[at] : NewBoard(entity);
