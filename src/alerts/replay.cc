@@ -13,6 +13,29 @@
 namespace flopwatch::alerts {
 namespace {
 
+// How much time is read at once: at most an hour, of which files are, and so little that about
+// StoredRows::kRowsAtOnce are in memory, however often GPUs are scraped.
+class PieceLength {
+ public:
+  explicit PieceLength(double gpus)
+      : length_(Within(StoredRows::kRowsAtOnce / (kMostAMinute * std::max(gpus, 1.0)))) {}
+  Micros EndOf(Micros at) const {
+    return std::min(at + length_, FloorTo(at, kMicrosPerHour) + kMicrosPerHour);
+  }
+  // `read` had so many.
+  void Adapt(Micros read, size_t rows) {
+    const double minutes = ToSeconds(read) / 60;
+    length_ = Within(minutes * StoredRows::kRowsAtOnce / std::max<double>(rows, 1));
+  }
+
+ private:
+  static constexpr double kMostAMinute = 60;  // rows of a GPU, until it is known
+  static Micros Within(double minutes) {
+    return static_cast<Micros>(std::clamp(minutes, 1.0, 60.0)) * kMicrosPerMinute;
+  }
+  Micros length_;
+};
+
 // What the store says of jobs, asked for the next moment while the rounds up to it go on.
 class JudgedAhead {
  public:
@@ -105,14 +128,13 @@ StatusOr<Replayed> Replay(const query::Query& query, const ReplayOptions& option
   Round round;
   round.wanted = engine.quantities();
   Replayed out;
-  const double gpus = std::max<double>(static_cast<double>(stored.registry().entity_count()), 1);
-  const Micros chunk = std::max<Micros>(
-      static_cast<Micros>(std::min(60.0, StoredRows::kRowsAtOnce / (4 * gpus))) * kMicrosPerMinute,
-      kMicrosPerMinute);
+  PieceLength length(static_cast<double>(stored.registry().entity_count()));
   Micros expired = now;
-  for (Micros at = now; at < window.to; at += chunk) {
-    const Micros end = std::min(at + chunk, window.to);
-    FW_RETURN_IF_ERROR(feed.Read({at, end}, {end, std::min(end + chunk, window.to)}));
+  for (Micros at = now, end = 0; at < window.to; at = end) {
+    end = std::min(length.EndOf(at), window.to);
+    FW_RETURN_IF_ERROR(feed.Read({at, end}));
+    length.Adapt(end - at, feed.at_once());
+    if (end < window.to) feed.ReadAhead({end, std::min(length.EndOf(end), window.to)});
     if (feed.count() == 0) continue;  // before the first row there is nothing to look at
     for (now = std::max(now, FloorTo(at, options.interval)); now < end; now += options.interval) {
       feed.GiveUntil(now);

@@ -138,7 +138,7 @@ StoredRows::StoredRows(const query::Query& query, ingest::LiveState* live)
   static_assert(kKept == kKeptCount);
 }
 
-Status StoredRows::Read(store::Window window, store::Window next) {
+Status StoredRows::Read(store::Window window) {
   const bool is_coming =
       reading_.valid() && coming_.window.from == window.from && coming_.window.to == window.to;
   if (reading_.valid()) reading_.get();
@@ -151,10 +151,12 @@ Status StoredRows::Read(store::Window window, store::Window next) {
   FW_RETURN_IF_ERROR(piece_.status);
   if (!piece_.order.empty() && count_ == 0) first_ = piece_.order.front().ts;
   count_ += piece_.rows.size();
-  coming_.window = next;
-  if (next.to > next.from)
-    reading_ = std::async(std::launch::async, [this] { ReadPiece(&coming_); });
   return absl::OkStatus();
+}
+
+void StoredRows::ReadAhead(store::Window next) {
+  coming_.window = next;
+  reading_ = std::async(std::launch::async, [this] { ReadPiece(&coming_); });
 }
 
 void StoredRows::ReadPiece(Piece* piece) {

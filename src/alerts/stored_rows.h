@@ -20,7 +20,8 @@ namespace flopwatch::alerts {
 
 class StoredRows {
  public:
-  static constexpr double kRowsAtOnce = 300'000;  // they are sorted in memory
+  // So many are about in memory, of 256 bytes, and as many that are read ahead.
+  static constexpr double kRowsAtOnce = 600'000;
 
   // Both outlive this.
   StoredRows(const query::Query& query, ingest::LiveState* live);
@@ -28,9 +29,11 @@ class StoredRows {
   // The columns of samples that it reads.
   static absl::Span<const std::string_view> Columns();
 
-  // Those of the window, in place of those of the last one. Meanwhile, and until the next call,
-  // those of `next` are read, which is the window of that call; empty: there is none.
-  Status Read(store::Window window, store::Window next);
+  // Those of the window, in place of those of the last one.
+  Status Read(store::Window window);
+  // Reads those of the window of the next call of Read() while these are given.
+  void ReadAhead(store::Window next);
+  size_t at_once() const { return piece_.rows.size(); }  // rows of the window
   // Those of until `ts` that were not given yet, scrape by scrape.
   void GiveUntil(Micros ts);
   uint64_t count() const { return count_; }  // that were read
