@@ -22,10 +22,13 @@ class PieceLength {
   Micros EndOf(Micros at) const {
     return std::min(at + length_, FloorTo(at, kMicrosPerHour) + kMicrosPerHour);
   }
-  // `read` had so many.
+  // `read` had so many. Twice as much at most, and of a time without rows nothing follows: what
+  // comes next may have more.
   void Adapt(Micros read, size_t rows) {
-    const double minutes = ToSeconds(read) / 60;
-    length_ = Within(minutes * StoredRows::kRowsAtOnce / std::max<double>(rows, 1));
+    if (rows == 0) return;
+    const double minutes =
+        ToSeconds(read) / 60 * StoredRows::kRowsAtOnce / static_cast<double>(rows);
+    length_ = std::min(Within(minutes), 2 * length_);
   }
 
  private:

@@ -91,7 +91,7 @@ class StoredRows {
   ingest::LiveState& live_;
   std::vector<Device> devices_;                  // by entity id
   size_t nodes_ = 0;                             // Device::node is up to this
-  std::vector<std::unique_ptr<Judged>> judged_;  // likewise; null = no row yet
+  std::vector<std::unique_ptr<Judged>> judged_;  // by entity id; null = no row yet
   efficiency::Siblings siblings_;
   std::vector<Place> by_node_;                     // of the piece that is read
   std::vector<efficiency::CountersRow> counters_;  // of a scrape that is judged
